@@ -1,0 +1,3 @@
+module github.com/les-project/les
+
+go 1.24
