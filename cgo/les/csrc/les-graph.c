@@ -1,0 +1,175 @@
+// The graph seam: turns the nodes of one MoE layer into a fused node plus lookahead where their form is known.
+// What is not recognised stays as upstream built it; its MUL_MAT_ID nodes then run on the slots one by one.
+
+#include "les-impl.h"
+
+#include "ggml-backend.h"
+#include "ggml-impl.h"
+
+#include <string.h>
+
+// Wider steps than this are prefill: they stream whole layers and are not predicted.
+#define LES_PREDICT_TOKENS_MAX 8
+
+bool les_tensor_is_streamed(const struct ggml_tensor * t) {
+    return t && t->extra && t->buffer && strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(t->buffer)), "LES") == 0;
+}
+
+// The CPU backend recognises these nodes by the pointer and runs its own code; they are never called.
+void les_op_moe(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
+    GGML_UNUSED(dst); GGML_UNUSED(ith); GGML_UNUSED(nth); GGML_UNUSED(userdata);
+    GGML_ABORT("LES node on a backend without LES");
+}
+
+void les_op_predict(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
+    les_op_moe(dst, ith, nth, userdata);
+}
+
+bool les_op_is(const struct ggml_tensor * t, bool * fused) {
+    if (t->op != GGML_OP_CUSTOM) {
+        return false;
+    }
+    struct ggml_custom_op_params p;
+    memcpy(&p, t->op_params, sizeof(p));
+    *fused = p.fun == les_op_moe;
+    return *fused || p.fun == les_op_predict;
+}
+
+// What a fused node is made of.
+struct les_parts {
+    struct ggml_tensor * x;
+    struct ggml_tensor * ids;
+    struct ggml_tensor * down;
+    struct ggml_tensor * up;   // weights, or gate and up merged
+    struct ggml_tensor * gate; // NULL when merged
+    const int32_t *      glu;  // parameters of the activation
+};
+
+static bool les_is_plain_product(const struct ggml_tensor * t, int32_t layer) {
+    if (t->op != GGML_OP_MUL_MAT_ID || !les_tensor_is_streamed(t->src[0]) || les_weight_of(t->src[0])->layer != layer) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(t->op_params)/sizeof(t->op_params[0]); i++) {
+        if (t->op_params[i] != 0) {
+            return false; // a wish for precision or a hint that the fused node does not know
+        }
+    }
+    return t->src[1]->type == GGML_TYPE_F32;
+}
+
+// Types whose batched product has a kernel of its own, with results of its own.
+static bool les_has_panel_kernel(enum ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_IQ2_XXS: case GGML_TYPE_IQ2_XS: case GGML_TYPE_IQ2_S: case GGML_TYPE_IQ3_XXS:
+        case GGML_TYPE_IQ3_S:   case GGML_TYPE_IQ1_S:  case GGML_TYPE_IQ1_M:
+            return true;
+        default:
+            return false;
+    }
+}
+
+static bool les_match(struct ggml_tensor * down, struct les_parts * parts) {
+    const int32_t layer = les_weight_of(down->src[0])->layer;
+    struct ggml_tensor * act = down->src[1];
+    if (!les_is_plain_product(down, layer) || act->op != GGML_OP_GLU || !act->src[0] || !act->src[1]) {
+        return false;
+    }
+    struct ggml_tensor * g = act->src[0];
+    struct ggml_tensor * u = act->src[1];
+    *parts = (struct les_parts) { .ids = down->src[2], .down = down->src[0], .glu = act->op_params };
+    if (g->op == GGML_OP_VIEW && u->op == GGML_OP_VIEW && g->view_src == u->view_src) {
+        struct ggml_tensor * both = g->view_src;
+        if (!les_is_plain_product(both, layer) || g->view_offs != 0 || u->view_offs != act->ne[0]*sizeof(float) ||
+            both->ne[0] != 2*act->ne[0]) {
+            return false;
+        }
+        parts->up = both->src[0];
+        g = u = both;
+    } else {
+        if (!les_is_plain_product(g, layer) || !les_is_plain_product(u, layer) || g->src[1] != u->src[1]) {
+            return false;
+        }
+        parts->up   = u->src[0];
+        parts->gate = g->src[0];
+    }
+    parts->x = u->src[1];
+    const bool same_ids = g->src[2] == parts->ids && u->src[2] == parts->ids;
+    const bool panel    = les_has_panel_kernel(parts->up->type) || les_has_panel_kernel(parts->down->type) ||
+                          (parts->gate && les_has_panel_kernel(parts->gate->type));
+    return same_ids && act->type == GGML_TYPE_F32 && !(panel && parts->ids->ne[1] > 1);
+}
+
+// The input of the layer's experts: that of the first product found below a node.
+static struct ggml_tensor * les_find_input(struct ggml_tensor * t, int depth) {
+    if (!t || depth == 0) {
+        return NULL;
+    }
+    if (t->op == GGML_OP_MUL_MAT_ID && les_tensor_is_streamed(t->src[0])) {
+        struct ggml_tensor * deeper = les_find_input(t->src[1], depth - 1);
+        return deeper ? deeper : t->src[1];
+    }
+    for (int i = 0; i < 2; i++) {
+        struct ggml_tensor * x = les_find_input(t->src[i], depth - 1);
+        if (x) {
+            return x;
+        }
+    }
+    return NULL;
+}
+
+// The router of the next streamed layer if x can be put through it, else NULL.
+static struct ggml_tensor * les_next_router(const struct les_model * model, int32_t layer, const struct ggml_tensor * x) {
+    const int32_t next = model->layers[layer].next;
+    if (next < 0 || model->layers[next].router < 0 || x->ne[1] != 1 || x->ne[2] > LES_PREDICT_TOKENS_MAX) {
+        return NULL;
+    }
+    const struct ggml_tensor * w = model->routers[model->layers[next].router].weight;
+    if (!w || !w->buffer || !ggml_backend_buffer_is_host(w->buffer) || w->ne[0] != x->ne[0] ||
+        w->ne[1] != model->layers[next].info.n_expert || x->type != GGML_TYPE_F32) {
+        return NULL;
+    }
+    return (struct ggml_tensor *) w;
+}
+
+struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_cgraph * gf, struct ggml_tensor * down, int32_t gating) {
+    if (down->op != GGML_OP_MUL_MAT_ID || !les_tensor_is_streamed(down->src[0]) || les_weight_of(down->src[0])->layer < 0) {
+        return down;
+    }
+    struct les_model * model = les_weight_of(down->src[0])->model;
+    const int32_t      layer = les_weight_of(down->src[0])->layer;
+    struct les_parts parts;
+    if (!les_match(down, &parts)) {
+        struct ggml_tensor * x      = les_find_input(down, 12);
+        struct ggml_tensor * router = x ? les_next_router(model, layer, x) : NULL;
+        if (router) {
+            struct ggml_tensor * args[] = { x, down->src[2], router };
+            struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, router->ne[1], 2, 1, 1, args, 3, les_op_predict, GGML_N_TASKS_MAX, model);
+            ggml_set_op_params_i32(node, LES_PARAM_GATING, gating);
+            ggml_set_op_params_i32(node, LES_PARAM_GLU, layer);
+            ggml_build_forward_expand(gf, node);
+        }
+        return down;
+    }
+    struct ggml_tensor * router = les_next_router(model, layer, parts.x);
+    struct ggml_tensor * args[] = { parts.x, parts.ids, parts.down, parts.up, parts.gate, router };
+    struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, down->ne[0], down->ne[1], down->ne[2], 1, args, 6,
+            les_op_moe, GGML_N_TASKS_MAX, model);
+    for (int i = 0; i < 4; i++) {
+        ggml_set_op_params_i32(node, LES_PARAM_GLU + i, parts.glu[i]);
+    }
+    ggml_set_op_params_i32(node, LES_PARAM_GATING, gating);
+    return node;
+}
+
+bool les_hook_graph_failed(const struct ggml_cgraph * gf) {
+    for (int i = 0; i < gf->n_nodes; i++) {
+        const struct ggml_tensor * t = gf->nodes[i];
+        bool fused = false;
+        const bool ours = (les_op_is(t, &fused) && fused) ||
+                          (t->op == GGML_OP_MUL_MAT_ID && les_tensor_is_streamed(t->src[0]));
+        if (ours && ggml_get_op_params_i32(t, LES_PARAM_FAILED) != 0) {
+            return true;
+        }
+    }
+    return false;
+}

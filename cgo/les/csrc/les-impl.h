@@ -1,0 +1,122 @@
+// LES internals shared by its C files; not for hosts.
+
+#pragma once
+
+#include "les.h"
+
+#include "ggml.h"
+
+#include <stdatomic.h>
+
+// What an expert tensor carries in tensor->extra once it is in the LES buffer.
+struct les_weight {
+    struct les_model * model;
+    int32_t            layer; // index among streamed layers, -1 until sealed
+    int32_t            span;
+    uint64_t           rel;   // offset of this projection inside its span
+    int32_t            file;
+    uint64_t           off;   // file offset of expert 0, UINT64_MAX until the loader has told it
+    uint64_t           stride; // from one expert to the next in the file
+    struct ggml_tensor * tensor;
+};
+
+// Where the router of a block is; any of them may be missing.
+struct les_router {
+    int32_t block;
+    const struct ggml_tensor * weight; // [n_embd, n_expert]
+    const struct ggml_tensor * bias;   // [n_expert], added to the logits
+    const struct ggml_tensor * select; // [n_expert], added to the scores for selection only
+};
+
+struct les_layer {
+    struct les_layer_info info;
+    char                  kind[32];  // what follows the role in the tensors' names: "exps", "chexps"
+    int32_t               router;    // index into routers, -1 if unknown
+    int32_t               next;      // next streamed layer of the same kind in a later block, -1 at the end
+    _Atomic int32_t       lookahead; // guesses per token, stored by the scheduler, loaded by compute threads
+    size_t                word0;     // index of its first word in the table
+};
+
+struct les_model {
+    _Atomic int32_t refs;
+
+    // set by the loader hooks, constant once sealed
+    struct les_weight ** weights;
+    int32_t             n_weights;
+    int32_t             cap_weights;
+    struct les_router * routers;
+    int32_t             n_routers;
+    int32_t             cap_routers;
+    struct les_layer *  layers;
+    int32_t             n_layers;
+    uint64_t            slot_bytes;
+    const void *        owner; // the loader that took this model
+
+    // set by les_model_open
+    struct les_callbacks callbacks;
+    uint8_t *            arena;
+    size_t               arena_bytes;
+    int32_t              n_slots;
+    _Atomic uint32_t *   words; // stored by the scheduler, loaded by compute threads
+    _Atomic int32_t      open;  // 0 before les_model_open and after les_model_close
+    _Atomic int32_t      running; // nodes being computed; les_model_close waits until there is none
+
+    // Publishes since the model was opened. Stored by the scheduler's threads, waited on by compute threads.
+    _Atomic uint32_t progress;
+    _Atomic int32_t  waiters;
+
+    _Atomic uint64_t stall_ns;
+    _Atomic uint64_t predict_ns;
+    _Atomic uint64_t node_ns;
+    _Atomic uint64_t n_nodes;
+    _Atomic int32_t  n_threads;
+
+    _Atomic int32_t error_lock;
+    char            error[1024];
+    char            error_taken[1024];
+};
+
+// Operations the fused graph uses, told apart by the custom op's function pointer.
+void les_op_moe    (struct ggml_tensor * dst, int ith, int nth, void * userdata);
+void les_op_predict(struct ggml_tensor * dst, int ith, int nth, void * userdata);
+
+// Places in op_params (int32 units) behind ggml's own custom parameters.
+enum {
+    LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused
+    LES_PARAM_GATING = 12, // llama.cpp's gating function of the router
+    LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID
+};
+
+// Sources of the fused node.
+enum {
+    LES_SRC_X      = 0,
+    LES_SRC_IDS    = 1,
+    LES_SRC_DOWN   = 2,
+    LES_SRC_UP     = 3, // up, or gate and up merged
+    LES_SRC_GATE   = 4, // missing when merged
+    LES_SRC_ROUTER = 5, // of the next streamed layer; missing when there is none
+};
+
+static inline const struct les_weight * les_weight_of(const struct ggml_tensor * t) {
+    return (const struct les_weight *) t->extra;
+}
+
+bool les_tensor_is_streamed(const struct ggml_tensor * t);
+
+// Called by the buffer when it takes in a tensor. Returns what tensor->extra is to hold.
+LES_API struct les_weight * les_model_add_weight(struct les_model * model, struct ggml_tensor * t);
+LES_API struct les_model *  les_model_loading(void);
+LES_API bool                les_op_is(const struct ggml_tensor * t, bool * fused);
+
+// Waiting: returns when progress differs from seen, or after a bounded time.
+LES_API void     les_wait(struct les_model * model, uint32_t seen);
+LES_API uint64_t les_now_ns(void);
+
+// Address of expert id's bytes of this projection, given its word.
+static inline const char * les_expert_data(const struct les_weight * w, int32_t id, uint32_t word) {
+    const struct les_model * m = w->model;
+    const struct les_span *  s = &m->layers[w->layer].info.spans[w->span];
+    const uint64_t off  = s->off + (uint64_t) id*s->stride;
+    const uint64_t slot = (word >> LES_WORD_SLOT_SHIFT) - 1;
+    return (const char *) m->arena + slot*m->slot_bytes + s->slot_off + off % LES_ALIGN + w->rel;
+}

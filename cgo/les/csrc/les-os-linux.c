@@ -1,0 +1,62 @@
+#include "les-os.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LES_HUGE ((size_t) 2 << 20)
+
+void * les_os_reserve(size_t n_bytes) {
+    void * addr = mmap(NULL, n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return addr == MAP_FAILED ? NULL : addr;
+}
+
+void les_os_unreserve(void * addr, size_t n_bytes) {
+    munmap(addr, n_bytes);
+}
+
+void * les_os_alloc(size_t n_bytes) {
+    // One huge page more is reserved than needed, and what lies outside the aligned part is given back.
+    uint8_t * addr = mmap(NULL, n_bytes + LES_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (addr == MAP_FAILED) {
+        return NULL;
+    }
+    const size_t head = (LES_HUGE - (uintptr_t) addr % LES_HUGE) % LES_HUGE;
+    if (head > 0) {
+        munmap(addr, head);
+    }
+    if (LES_HUGE - head > 0) {
+        munmap(addr + head + n_bytes, LES_HUGE - head);
+    }
+    madvise(addr + head, n_bytes, MADV_HUGEPAGE); // advice only: without huge pages it is merely slower
+    return addr + head;
+}
+
+void les_os_free(void * addr, size_t n_bytes) {
+    munmap(addr, n_bytes);
+}
+
+void les_os_wait(_Atomic uint32_t * word, uint32_t seen, uint64_t timeout_ns) {
+    const struct timespec ts = { (time_t) (timeout_ns / 1000000000), (long) (timeout_ns % 1000000000) };
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &ts, NULL, 0);
+}
+
+void les_os_wake(_Atomic uint32_t * word) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, NULL, NULL, 0);
+}
+
+void les_os_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
+uint64_t les_os_now_ns(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t) ts.tv_sec*1000000000 + (uint64_t) ts.tv_nsec;
+}

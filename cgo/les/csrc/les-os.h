@@ -1,0 +1,22 @@
+// What LES needs of the operating system: address space, memory, waiting, a clock.
+
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Address space that faults on any access; NULL on failure.
+void * les_os_reserve(size_t n_bytes);
+void   les_os_unreserve(void * addr, size_t n_bytes);
+
+// Zeroed memory on a huge-page boundary, huge pages asked for where the system has them; NULL on failure.
+void * les_os_alloc(size_t n_bytes);
+void   les_os_free(void * addr, size_t n_bytes);
+
+// Sleeps while *word == seen, at most timeout_ns; may return early.
+void les_os_wait(_Atomic uint32_t * word, uint32_t seen, uint64_t timeout_ns);
+void les_os_wake(_Atomic uint32_t * word);
+
+void     les_os_pause(void); // inside a spin
+uint64_t les_os_now_ns(void);

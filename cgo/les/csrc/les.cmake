@@ -1,0 +1,24 @@
+# Compiles the C side of LES into ggml: its core into ggml-base, its kernels into every variant of the CPU backend.
+# Included by ggml's own build where GGML_LES_DIR names this folder.
+
+if (WIN32)
+    set(LES_OS les-os-windows.c)
+elseif (APPLE)
+    set(LES_OS les-os-apple.c)
+else()
+    set(LES_OS les-os-linux.c)
+endif()
+
+target_sources(ggml-base PRIVATE
+    ${GGML_LES_DIR}/les.c
+    ${GGML_LES_DIR}/les-graph.c
+    ${GGML_LES_DIR}/${LES_OS})
+target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
+target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
+
+function(les_add_cpu_sources target)
+    target_sources(${target} PRIVATE
+        ${GGML_LES_DIR}/les-cpu.c
+        ${GGML_LES_DIR}/les-buffer.c)
+    target_include_directories(${target} PRIVATE ${GGML_LES_DIR})
+endfunction()

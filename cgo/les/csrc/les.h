@@ -1,0 +1,145 @@
+// LES, lookahead expert scheduling: the one ABI between llama.cpp, the C side of LES and the scheduler.
+//
+// A les_model owns the geometry of a model's streamed experts, the arena of expert slots and the table of
+// words that says which expert is where. Life of one:
+//
+//   les_model_new -> les_model_set_pending -> llama_model_load_* (the loader hook fills in the geometry)
+//   -> les_model_seal -> les_model_open (arena, table, callbacks) -> decode ... -> les_model_close -> les_model_unref
+//
+// The model's weights buffer holds a reference of its own, so that a les_model outlives every graph that uses it.
+
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32) && defined(LES_SHARED)
+#    define LES_API __declspec(dllexport)
+#elif defined(__GNUC__)
+#    define LES_API __attribute__((visibility("default")))
+#else
+#    define LES_API
+#endif
+
+#define LES_ALIGN      4096 // placement of bytes in a slot follows their file offset modulo this
+#define LES_MAX_SPANS  3    // extents of one expert: gate, up, down in an ordinary GGUF; one when contiguous
+#define LES_MAX_NAME   128
+
+// Word of one expert in the shared table: 0 when it is not in memory, else (slot + 1) << 8 | flags.
+// The scheduler stores it with release order after the bytes are in place; compute threads load it with acquire order.
+#define LES_WORD_READY(span) (1u << (span)) // the bytes of this span are in place
+#define LES_WORD_FAILED      (1u << 7)      // the read failed for good; the step must fail
+#define LES_WORD_SLOT_SHIFT  8
+
+struct les_model;
+
+// Calls into the scheduler. They are made from compute thread 0 only, never block, and return a negative number
+// where the scheduler is broken (the step then fails).
+struct les_callbacks {
+    void * user;
+
+    // The distinct experts (ascending) that a node of this layer needs, with the mask of spans it will read.
+    // Each is pinned until it is released. Returns how many have no slot yet.
+    int32_t (*routed)(void * user, int32_t layer, const int32_t * ids, int32_t n, uint32_t spans, int32_t n_tokens);
+
+    // Guesses for a layer that has not routed yet, best first.
+    int32_t (*predicted)(void * user, int32_t layer, const int32_t * ids, int32_t n);
+
+    // These experts have been applied to all their tokens.
+    int32_t (*released)(void * user, int32_t layer, const int32_t * ids, int32_t n);
+};
+
+// One extent of the experts of a layer. Expert e lies at file offset off + e*stride, n_bytes long, and in its slot at
+// slot_off + (file offset % LES_ALIGN).
+struct les_span {
+    int32_t  file; // index of the file (split models have several)
+    uint64_t off;
+    uint64_t stride;
+    uint64_t n_bytes;
+    uint64_t slot_off;
+};
+
+struct les_layer_info {
+    int32_t         block; // number of the block in the model
+    int32_t         n_expert;
+    int32_t         n_spans;
+    struct les_span spans[LES_MAX_SPANS];
+};
+
+struct les_counters {
+    uint64_t stall_ns;   // sum over compute threads of the time spent waiting for an expert's bytes
+    uint64_t predict_ns; // thread 0's time in the lookahead
+    uint64_t node_ns;    // thread 0's time in MoE nodes, stalls included
+    uint64_t n_nodes;    // MoE nodes computed
+    int32_t  n_threads;  // compute threads of the last node
+};
+
+// life
+
+LES_API struct les_model * les_model_new(void);
+LES_API void               les_model_ref  (struct les_model * model);
+LES_API void               les_model_unref(struct les_model * model);
+
+// The next llama model that has expert tensors takes them into this one. NULL withdraws an unused offer.
+LES_API void les_model_set_pending(struct les_model * model);
+
+// Lays out slots once the loader is done. Returns the number of streamed layers, or -1 with an error set.
+LES_API int32_t les_model_seal(struct les_model * model);
+
+// Allocates the arena (n_slots slots) and starts to accept graphs. Returns 0, or -1 with an error set.
+LES_API int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks);
+
+// No callback is made after this returns; graphs that still run fail.
+LES_API void les_model_close(struct les_model * model);
+
+// geometry
+
+LES_API int32_t               les_model_n_layers  (const struct les_model * model);
+LES_API struct les_layer_info les_model_layer     (const struct les_model * model, int32_t layer);
+LES_API uint64_t              les_model_slot_bytes(const struct les_model * model);
+LES_API void *                les_model_arena     (const struct les_model * model);
+
+// running
+
+// Stores an expert's word with release order and wakes compute threads that wait.
+LES_API void les_model_publish(struct les_model * model, int32_t layer, int32_t id, uint32_t word);
+
+// Number of guesses per token for this layer; 0 turns its lookahead off.
+LES_API void les_model_set_lookahead(struct les_model * model, int32_t layer, int32_t n_guesses);
+
+LES_API struct les_counters les_model_counters(struct les_model * model);
+LES_API void                les_model_reset_counters(struct les_model * model);
+
+// The first error since the last call that took it; "" if none. The text lives until the next call of les_model_take_error.
+LES_API void         les_model_set_error (struct les_model * model, const char * text);
+LES_API const char * les_model_take_error(struct les_model * model);
+
+// hooks called by llama.cpp
+
+struct ggml_context;
+struct ggml_cgraph;
+struct ggml_tensor;
+struct ggml_backend_buffer_type;
+struct ggml_backend_device;
+
+// Buffer type for an expert tensor that is to be streamed, NULL if LES is off for this load.
+// owner identifies the load, dev is the CPU device.
+LES_API struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const struct ggml_tensor * meta, struct ggml_backend_device * dev);
+
+// Tells LES where a tensor's bytes are. True if the tensor is streamed and must not be read.
+LES_API bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off);
+
+// Replaces the nodes of one MoE layer by the fused one where they allow it; down is the last matrix product.
+LES_API struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_cgraph * gf, struct ggml_tensor * down, int32_t gating);
+
+// True if a node of this graph that needs streamed experts has failed.
+LES_API bool les_hook_graph_failed(const struct ggml_cgraph * gf);
+
+#ifdef __cplusplus
+}
+#endif
