@@ -3,7 +3,10 @@
 // Geometry is built once, checked with Validate and then only read.
 package expert
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Align is the alignment that file offsets, lengths and slot addresses of a
 // direct read keep. 4096 covers every file system met so far; one that asks for
@@ -142,4 +145,13 @@ func (x Index) Of(k Key) int {
 		panic("expert: key outside the geometry: " + k.String())
 	}
 	return int(i)
+}
+
+// Key returns the expert with a number. It is the inverse of Of.
+func (x Index) Key(i int) Key {
+	layer, found := slices.BinarySearch(x.base, int32(i))
+	if !found {
+		layer--
+	}
+	return Key{Layer: int32(layer), ID: int32(i) - x.base[layer]}
 }
