@@ -1,3 +1,5 @@
 module github.com/les-project/les
 
-go 1.24
+go 1.25
+
+require golang.org/x/sys v0.40.0

@@ -1,0 +1,136 @@
+// Package predict keeps the statistics of the lookahead: what was guessed for a
+// layer, what the layer then routed to, and how far to trust the guesses. It has
+// no clock and no lock; the caller serialises all calls. All memory is taken by
+// New.
+package predict
+
+// LayerStats counts the lookahead of one layer.
+//
+//	recall          = Right / RoutedGuessed
+//	precision       = Right / Guessed
+//	previous overlap = Repeated / RoutedAgain
+type LayerStats struct {
+	Steps         int64 // steps that routed
+	StepsGuessed  int64 // of these, steps with a guess
+	Guessed       int64 // experts guessed, after the cut
+	RoutedGuessed int64 // experts routed in steps with a guess
+	Right         int64 // experts both guessed and routed
+	RoutedAgain   int64 // experts routed by one-token steps that follow another one
+	Repeated      int64 // of these, experts the previous token used as well
+}
+
+// Recall is the share of the routed experts that were guessed.
+func (s LayerStats) Recall() float64 { return ratio(s.Right, s.RoutedGuessed) }
+
+// Precision is the share of the guessed experts that were routed.
+func (s LayerStats) Precision() float64 { return ratio(s.Right, s.Guessed) }
+
+// PreviousOverlap is the share of the routed experts that the previous token
+// had used.
+func (s LayerStats) PreviousOverlap() float64 { return ratio(s.Repeated, s.RoutedAgain) }
+
+func ratio(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// layer is the state of one layer. A mark equals the step in which the expert
+// was guessed or routed, so that no set is ever cleared.
+type layer struct {
+	stats    LayerStats
+	guessed  []int64 // by expert: step of the last guess
+	routed   []int64 // by expert: step of the last routing
+	step     int64   // steps so far, plus one
+	guesses  int64   // guesses for the coming step
+	oneToken bool    // the previous step had one token
+	off      bool
+}
+
+// Tracker follows the guesses of all layers.
+type Tracker struct {
+	layers     []layer
+	guessesMax int
+}
+
+// New returns a tracker for layers with the given numbers of experts that uses
+// at most guessesMax guesses for a layer and step; 0 uses none.
+func New(experts []int, guessesMax int) *Tracker {
+	t := &Tracker{layers: make([]layer, len(experts)), guessesMax: guessesMax}
+	for i, n := range experts {
+		t.layers[i] = layer{guessed: make([]int64, n), routed: make([]int64, n), step: 1}
+	}
+	return t
+}
+
+// SetOff turns the lookahead of one layer off or on again. While it is off,
+// guesses are still compared with what the layer routes to, so that whoever
+// decides about it sees what they would be worth.
+func (t *Tracker) SetOff(layer int, off bool) { t.layers[layer].off = off }
+
+// Off reports whether the lookahead of a layer is off.
+func (t *Tracker) Off(layer int) bool { return t.layers[layer].off || t.guessesMax == 0 }
+
+// Guess notes ranked guesses, best first, for the coming step of a layer, and
+// returns those to act on: the best ones, or none when the layer is off.
+func (t *Tracker) Guess(layer int, ids []int32) []int32 {
+	l := &t.layers[layer]
+	if t.guessesMax > 0 && len(ids) > t.guessesMax {
+		ids = ids[:t.guessesMax]
+	}
+	for _, id := range ids {
+		if l.guessed[id] != l.step {
+			l.guessed[id] = l.step
+			l.guesses++
+		}
+	}
+	if t.Off(layer) {
+		return nil
+	}
+	return ids
+}
+
+// Routed compares the guesses with the distinct experts a layer has routed to.
+func (t *Tracker) Routed(layer int, ids []int32, tokens int) {
+	l := &t.layers[layer]
+	var right, repeated int64
+	for _, id := range ids {
+		if l.guessed[id] == l.step {
+			right++
+		}
+		if l.routed[id] == l.step-1 {
+			repeated++
+		}
+		l.routed[id] = l.step
+	}
+	l.stats.Steps++
+	if l.guesses > 0 {
+		l.stats.StepsGuessed++
+		l.stats.Guessed += l.guesses
+		l.stats.RoutedGuessed += int64(len(ids))
+		l.stats.Right += right
+	}
+	if tokens == 1 && l.oneToken {
+		l.stats.RoutedAgain += int64(len(ids))
+		l.stats.Repeated += repeated
+	}
+	l.oneToken = tokens == 1
+	l.guesses = 0
+	l.step++
+}
+
+// AppendStats appends the counts of all layers, in order.
+func (t *Tracker) AppendStats(to []LayerStats) []LayerStats {
+	for i := range t.layers {
+		to = append(to, t.layers[i].stats)
+	}
+	return to
+}
+
+// Reset sets all counts to zero and keeps what is known of the running step.
+func (t *Tracker) Reset() {
+	for i := range t.layers {
+		t.layers[i].stats = LayerStats{}
+	}
+}

@@ -1,0 +1,80 @@
+package sched
+
+import (
+	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/readq"
+	"github.com/les-project/les/lesext/slot"
+	"github.com/les-project/les/lesext/trace"
+)
+
+// guessLocked protects a guessed expert and queues the reads of what is missing.
+// A queued prefetch has no slot; it gets one when a lane takes it.
+func (s *Scheduler) guessLocked(k expert.Key, rank int) {
+	m := &s.mu
+	e := s.interestLocked(k)
+	if e.owed > 0 {
+		return
+	}
+	missing := s.config.Geometry.Layers[k.Layer].AllSpans()
+	if at, resident := m.table.Lookup(k); resident {
+		if m.table.Pins(at) > 0 || m.table.State(at) == slot.Failed {
+			return
+		}
+		m.table.Guess(at, false)
+		missing &^= m.table.Ready(at) | m.table.Reading(at)
+	}
+	if missing == 0 || e.guess != noGuess {
+		return
+	}
+	e.guess = guessQueued
+	m.pending[k.Layer] = append(m.pending[k.Layer], k.ID)
+	m.stats.PrefetchQueued++
+	s.traceLocked(trace.Guessed, k, -1, 0)
+	for i, run := range s.runs[k.Layer] {
+		if run.Mask&missing != 0 {
+			m.queue.PushPrefetch(s.readID(k, i), rank)
+		}
+	}
+}
+
+// expireLocked ends the guesses of a layer that has routed: what is queued is
+// dropped, what was read in vain is the next to be evicted. The experts that
+// were routed are pinned by now, or wait for a slot.
+func (s *Scheduler) expireLocked(layer int) {
+	m := &s.mu
+	for _, id := range m.pending[layer] {
+		k := expert.Key{Layer: int32(layer), ID: id}
+		e := s.interestLocked(k)
+		s.cancelQueuedLocked(k)
+		if e.guess == guessQueued {
+			if s.wantedLocked(k) {
+				m.stats.Promoted++
+			} else {
+				m.stats.Cancelled++
+				s.traceLocked(trace.Cancelled, k, -1, 0)
+			}
+		}
+		e.guess = noGuess
+	}
+	m.pending[layer] = m.pending[layer][:0]
+	m.stats.Wasted += int64(m.table.Expire(layer))
+}
+
+// wantedLocked reports whether somebody needs the expert now.
+func (s *Scheduler) wantedLocked(k expert.Key) bool {
+	at, resident := s.mu.table.Lookup(k)
+	return resident && s.mu.table.Pins(at) > 0 || s.interestLocked(k).owed > 0
+}
+
+// cancelQueuedLocked drops the queued reads of an expert.
+func (s *Scheduler) cancelQueuedLocked(k expert.Key) {
+	m := &s.mu
+	for i, run := range s.runs[k.Layer] {
+		id := s.readID(k, i)
+		demand := m.queue.Class(id) == readq.QueuedDemand
+		if m.queue.Cancel(id) && demand {
+			at, _ := m.table.Lookup(k)
+			m.table.Dropped(at, run.Mask)
+		}
+	}
+}

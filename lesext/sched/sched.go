@@ -1,0 +1,204 @@
+// Package sched turns routed sets and guesses into hits, joins and reads. The
+// Scheduler owns the pool of slots, the queue of reads and the lanes; its mutex
+// is the only lock over them. The memory of the slots belongs to the caller.
+//
+// Compute thread 0 of a context calls Predicted, Routed and Released. None of
+// them waits for a read or allocates. Several contexts may share a scheduler:
+// pins are counted. A context must
+//
+//   - call Routed once for a layer of a step, and Released exactly once for each
+//     expert of that call, when nothing reads the slot any more;
+//   - apply experts in the order in which they become ready. With more routed
+//     experts than slots, waiting for one expert while holding another that is
+//     ready would wait for ever.
+package sched
+
+import (
+	"sync"
+
+	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/predict"
+	"github.com/les-project/les/lesext/readq"
+	"github.com/les-project/les/lesext/slot"
+	"github.com/les-project/les/lesext/trace"
+)
+
+// guess is how far the guess of an expert for the coming step of its layer is.
+type guess uint8
+
+const (
+	noGuess     guess = iota
+	guessQueued       // its reads are queued and it has no part in memory from them
+	guessIssued       // its first read has started
+)
+
+// interest is what is wanted of one expert that a slot does not tell.
+type interest struct {
+	owed    int32 // pins to take when the expert gets a slot
+	need    uint8 // spans to read then
+	guess   guess
+	waiting bool // in the queue of starved experts
+	seen    bool // has been in memory before
+}
+
+// Scheduler serves the experts of one model. Open it with Open.
+type Scheduler struct {
+	config      Config
+	index       expert.Index
+	runs        [][]expert.Run // by layer
+	runsMax     int
+	prefetchMax int // prefetches in flight at once
+	lanes       *readq.Lanes
+
+	// mu guards all decisions. It is never held across a read or a callback
+	// other than Publish.
+	mu struct {
+		sync.Mutex
+		wake     *sync.Cond // lanes wait here for reads
+		idle     int        // lanes that wait
+		closed   bool
+		table    *slot.Table
+		queue    *readq.Queue
+		tracker  *predict.Tracker
+		interest []interest // by expert
+		pending  [][]int32  // by layer: experts whose guess is not noGuess
+		starved  starvedQueue
+		attempts []uint8 // by read: failed attempts
+		stats    Stats
+	}
+}
+
+// Open checks the configuration, takes all memory and starts the lanes.
+func Open(config Config) (*Scheduler, error) {
+	if err := config.Validate(); err != nil {
+		return nil, err
+	}
+	if config.Lanes == 0 {
+		config.Lanes = LanesDefault
+	}
+	s := &Scheduler{config: config, index: expert.NewIndex(config.Geometry), prefetchMax: max(1, config.Lanes-1)}
+	experts := make([]int, len(config.Geometry.Layers))
+	m := &s.mu
+	for i, l := range config.Geometry.Layers {
+		experts[i] = l.Experts
+		s.runs = append(s.runs, config.Geometry.Runs(i))
+		s.runsMax = max(s.runsMax, len(s.runs[i]))
+		m.pending = append(m.pending, make([]int32, 0, l.Experts))
+	}
+	policy, err := slot.NewPolicy(config.Policy, config.Slots, s.index.Len())
+	if err != nil {
+		return nil, err
+	}
+	m.wake = sync.NewCond(&m.Mutex)
+	m.table = slot.NewTable(s.index, config.Slots, policy)
+	m.queue = readq.NewQueue(s.index.Len() * s.runsMax)
+	m.tracker = predict.New(experts, config.Lookahead)
+	m.interest = make([]interest, s.index.Len())
+	m.starved = newStarvedQueue(s.index.Len())
+	m.attempts = make([]uint8, s.index.Len()*s.runsMax)
+	s.lanes = readq.StartLanes(config.Lanes, config.Reader, lane{s})
+	return s, nil
+}
+
+// Predicted notes guesses for a layer that has not routed yet in this step,
+// best first. The best ones that are missing are queued as prefetches; those in
+// memory are protected until the layer has routed.
+func (s *Scheduler) Predicted(layer int, ids []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustBeOpenLocked()
+	for rank, id := range s.mu.tracker.Guess(layer, ids) {
+		s.guessLocked(expert.Key{Layer: int32(layer), ID: id}, rank)
+	}
+	s.wakeLocked()
+}
+
+// Routed notes that a layer needs the given distinct experts, of each the spans
+// in the mask, for a step of that many tokens. It pins every expert that is in
+// memory or gets a slot, and queues demand reads for what is missing. It returns
+// how many experts wait for a slot; they get one, in the given order, as slots
+// are released.
+func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (starved int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustBeOpenLocked()
+	m := &s.mu
+	spans &= s.config.Geometry.Layers[layer].AllSpans()
+	if spans == 0 {
+		panic("sched: experts are routed without a span")
+	}
+	m.table.Step()
+	m.tracker.Routed(layer, ids, tokens)
+	s.config.Routes.Record(layer, ids, tokens)
+	m.stats.Lookups += int64(len(ids))
+	for _, id := range ids {
+		s.lookupLocked(expert.Key{Layer: int32(layer), ID: id}, spans)
+	}
+	s.expireLocked(layer)
+	s.serveStarvedLocked()
+	if m.starved.len() > 0 {
+		starved = s.countStarvedLocked(layer, ids)
+	}
+	s.wakeLocked()
+	return starved
+}
+
+// Released notes that experts of a routed layer have been applied, or are given
+// up. Freed slots go to starved experts first. An expert that failed is
+// forgotten, so that a later demand reads it again.
+func (s *Scheduler) Released(layer int, ids []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		s.releaseLocked(expert.Key{Layer: int32(layer), ID: id})
+	}
+	s.serveStarvedLocked()
+	s.wakeLocked()
+}
+
+// SetLookahead turns prefetching for one layer on or off.
+func (s *Scheduler) SetLookahead(layer int, on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.tracker.SetOff(layer, !on)
+}
+
+// Close drops all queued reads, waits for those in flight and ends the lanes. A
+// demand that is dropped is published as failed, so that nobody waits for it.
+// Closing again does nothing.
+func (s *Scheduler) Close() error {
+	s.mu.Lock()
+	if !s.mu.closed {
+		s.mu.closed = true
+		s.dropAllLocked()
+		s.mu.wake.Broadcast()
+	}
+	s.mu.Unlock()
+	s.lanes.Wait()
+	return nil
+}
+
+func (s *Scheduler) mustBeOpenLocked() {
+	if s.mu.closed {
+		panic("sched: use after Close")
+	}
+}
+
+// interestLocked returns what is wanted of an expert.
+func (s *Scheduler) interestLocked(k expert.Key) *interest {
+	return &s.mu.interest[s.index.Of(k)]
+}
+
+// readID numbers the read of one run of an expert in the queue.
+func (s *Scheduler) readID(k expert.Key, run int) int { return s.index.Of(k)*s.runsMax + run }
+
+func (s *Scheduler) traceLocked(kind trace.Kind, k expert.Key, slot int, bytes int64) {
+	if s.config.Trace == nil {
+		return
+	}
+	e := trace.Event{Kind: kind, Layer: k.Layer, ID: k.ID, Slot: int32(slot), Bytes: bytes}
+	if s.config.Now != nil {
+		e.TimeNS = s.config.Now()
+	}
+	s.config.Trace.Record(e)
+}

@@ -1,0 +1,68 @@
+package sched
+
+import "github.com/les-project/les/lesext/predict"
+
+// Stats counts what a scheduler did since it was opened or reset. These hold at
+// any time:
+//
+//	Lookups        = Hits + Joins + Misses
+//	PrefetchIssued = Useful + Wasted + Pending
+//	PrefetchQueued = PrefetchIssued + Promoted + Cancelled + guesses still queued
+//
+// A read here is one read of a run: spans of one expert that lie together.
+type Stats struct {
+	Lookups int64 // experts routed
+	Hits    int64 // all spans needed were in memory
+	Joins   int64 // what was missing was being read, or awaited, already
+	Misses  int64 // a demand read had to be queued
+
+	PrefetchQueued   int64 // experts for which prefetches were queued
+	Promoted         int64 // of these, routed before a read had started
+	Cancelled        int64 // of these, not routed and dropped before a read had started
+	PrefetchIssued   int64 // of these, a read has started
+	Useful           int64 // of the issued, routed by their layer
+	Late             int64 // of the useful, not all in memory when routed
+	Wasted           int64 // of the issued, not routed by their layer, failed, or evicted
+	Pending          int64 // of the issued, their layer has not routed yet
+	PrefetchFailures int64 // reads for guesses that failed and were dropped
+
+	DemandReads   int64 // reads started for a demand, retries included
+	PrefetchReads int64 // reads started for a guess
+	DemandBytes   int64 // bytes of the demand reads, without padding
+	PrefetchBytes int64 // bytes of the prefetch reads, without padding
+	Rereads       int64 // experts given a slot that had one before
+	Retries       int64 // demand reads repeated after a failure
+	Failures      int64 // demand reads failed for good
+
+	Evictions int64 // experts that lost their slot to another
+	Starved   int64 // routed experts for which there was no slot at once
+
+	Layers []predict.LayerStats // recall, precision and overlap, by layer
+}
+
+// Stats returns the counts. It allocates and is not meant for every token.
+func (s *Scheduler) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.mu.stats
+	stats.Pending = int64(s.mu.table.Unused())
+	stats.Layers = s.mu.tracker.AppendStats(make([]predict.LayerStats, 0, s.index.Layers()))
+	return stats
+}
+
+// ResetStats sets all counts to zero. Guesses that are still open are counted
+// as if they were made afterwards, so that the sums go on to hold.
+func (s *Scheduler) ResetStats() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := &s.mu
+	var queued int64
+	for i := range m.interest {
+		if m.interest[i].guess == guessQueued {
+			queued++
+		}
+	}
+	pending := int64(m.table.Unused())
+	m.stats = Stats{PrefetchIssued: pending, PrefetchQueued: pending + queued}
+	m.tracker.Reset()
+}

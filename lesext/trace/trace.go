@@ -1,0 +1,115 @@
+// Package trace keeps the last events of a run in rings of fixed size. A nil
+// ring records nothing, so that tracing that is off costs one test. A ring has
+// no clock and no lock: its owner passes the time and serialises all calls.
+package trace
+
+// Kind says what happened.
+type Kind uint8
+
+// Kinds of events.
+const (
+	Hit            Kind = iota + 1 // a routed expert was in memory
+	Join                           // a read of the routed expert was under way
+	Miss                           // the routed expert had to be read
+	Starved                        // the routed expert waits for a slot
+	Guessed                        // a prefetch was queued
+	Cancelled                      // a queued prefetch was dropped
+	Evicted                        // the expert lost its slot
+	ReadStarted                    // a lane began a read
+	ReadDone                       // a read ended well
+	ReadFailed                     // a read ended badly
+	PrefetchFailed                 // a prefetch ended badly and was dropped
+	Released                       // the expert was applied
+)
+
+// Event is one thing that happened to one expert.
+type Event struct {
+	TimeNS int64
+	Bytes  int64
+	Layer  int32
+	ID     int32
+	Slot   int32 // -1 when the expert has none
+	Kind   Kind
+}
+
+// Ring holds the last events.
+type Ring struct{ buf ring[Event] }
+
+// NewRing returns a ring for the given number of events, at least one.
+func NewRing(eventsMax int) *Ring { return &Ring{newRing[Event](eventsMax)} }
+
+// Record adds an event and overwrites the oldest one when the ring is full.
+func (r *Ring) Record(e Event) {
+	if r != nil {
+		r.buf.add(e)
+	}
+}
+
+// Events returns a copy of the events, oldest first, and how many older ones
+// were overwritten.
+func (r *Ring) Events() (events []Event, lost int64) {
+	if r == nil {
+		return nil, 0
+	}
+	return r.buf.all()
+}
+
+// Route is one expert of one routed set. All experts of a set have the same
+// step; Tokens is how many tokens the step had.
+type Route struct {
+	Step   int64
+	Layer  int32
+	ID     int32
+	Tokens int32
+}
+
+// Routes holds the last routes, enough to replay the decisions of a run.
+type Routes struct {
+	buf  ring[Route]
+	step int64
+}
+
+// NewRoutes returns a ring for the given number of routed experts, at least one.
+func NewRoutes(expertsMax int) *Routes { return &Routes{buf: newRing[Route](expertsMax)} }
+
+// Record adds one routed set.
+func (r *Routes) Record(layer int, ids []int32, tokens int) {
+	if r == nil {
+		return
+	}
+	for _, id := range ids {
+		r.buf.add(Route{Step: r.step, Layer: int32(layer), ID: id, Tokens: int32(tokens)})
+	}
+	r.step++
+}
+
+// Routes returns a copy of the routes, oldest first, and how many older ones
+// were overwritten.
+func (r *Routes) Routes() (routes []Route, lost int64) {
+	if r == nil {
+		return nil, 0
+	}
+	return r.buf.all()
+}
+
+// ring is a buffer that keeps the last len(items) values of total added ones.
+type ring[T any] struct {
+	items []T
+	total int64
+}
+
+func newRing[T any](n int) ring[T] { return ring[T]{items: make([]T, max(1, n))} }
+
+func (r *ring[T]) add(v T) {
+	r.items[r.total%int64(len(r.items))] = v
+	r.total++
+}
+
+func (r *ring[T]) all() (values []T, lost int64) {
+	n := int64(len(r.items))
+	lost = max(0, r.total-n)
+	for i := lost; i < r.total; i++ {
+		values = append(values, r.items[i%n])
+	}
+	return values, lost
+}
