@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"time"
+
+	"github.com/les-project/les/cgo/llama"
+)
+
+// streamer is the joint between this program and the engine that streams
+// experts.
+type streamer interface {
+	// Enable makes the next model load leave its experts to the engine, and
+	// Disable undoes that.
+	Enable()
+	Disable()
+	// Open plans and allocates, after the context is made and before the first
+	// decode.
+	Open(model *llama.Model, lctx *llama.Context, config engineConfig) (engine, error)
+}
+
+// engine is streaming at work on one context.
+type engine interface {
+	Plan() enginePlan
+	Stats() engineStats
+	ResetStats()
+	// Err is the read error that failed the last decode, or nil.
+	Err() error
+	Close()
+}
+
+// engineConfig chooses how experts are streamed.
+type engineConfig struct {
+	BudgetBytes int64         // for the whole process; 0 when Slots decides
+	Slots       int           // expert slots a layer, slotsFromBudget when the budget decides
+	Lookahead   int           // layers ahead whose experts are guessed and read
+	Lanes       int           // reads in flight, 0 for the engine's choice
+	ReadDelay   time.Duration // each read is held back by a random time up to this, in tests
+}
+
+const slotsFromBudget = -1
+
+// enginePlan is where memory goes.
+type enginePlan struct {
+	DenseBytes, KVBytes, ComputeBytes, SlotBytes int64
+	Slots, Layers, Experts, Used                 int
+	ExpertBytes                                  int64
+	FloorBytes, BudgetBytes, TotalBytes          int64
+	Reason                                       string // why the engine streams nothing; empty when it does
+}
+
+// engineStats count since the last ResetStats.
+type engineStats struct {
+	Lookups, Hits, Joins, Misses int64
+	Recall, Precision            float64
+	BytesDemand, BytesPrefetch   int64
+	StallNS                      int64
+	Tokens                       int64
+}
+
+// errNoEngine is returned where streaming is asked of a program built without
+// the engine.
+var errNoEngine = errors.New("this build has no streaming engine")
+
+// streaming is the engine of this build.
+var streaming streamer = noStreaming{}
+
+// noStreaming is the engine that is not there.
+type noStreaming struct{}
+
+func (noStreaming) Enable()  {}
+func (noStreaming) Disable() {}
+
+func (noStreaming) Open(*llama.Model, *llama.Context, engineConfig) (engine, error) {
+	return nil, errNoEngine
+}
+
+// available says whether this build can stream.
+func streamingAvailable() bool {
+	_, missing := streaming.(noStreaming)
+	return !missing
+}
