@@ -132,6 +132,13 @@ func (s *engineSummary) print(out io.Writer) {
 	}
 }
 
+// printJSON writes a report to a stream.
+func printJSON(out io.Writer, report any) error {
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(report)
+}
+
 // writeJSON writes a report under a temporary name and renames it, so that no
 // half-written report is ever seen.
 func writeJSON(name string, report any) (err error) {
