@@ -39,7 +39,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			runCommand(), inspectCommand(), verifyCommand(), synthCommand(), versionCommand(),
+			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), synthCommand(), versionCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

@@ -80,3 +80,19 @@ func streamingAvailable() bool {
 	_, missing := streaming.(noStreaming)
 	return !missing
 }
+
+// plus adds the counters of two phases; recall and precision are weighted by
+// lookups.
+func (s engineStats) plus(t engineStats) engineStats {
+	sum := engineStats{
+		Lookups: s.Lookups + t.Lookups, Hits: s.Hits + t.Hits, Joins: s.Joins + t.Joins, Misses: s.Misses + t.Misses,
+		BytesDemand: s.BytesDemand + t.BytesDemand, BytesPrefetch: s.BytesPrefetch + t.BytesPrefetch,
+		StallNS: s.StallNS + t.StallNS, Tokens: s.Tokens + t.Tokens,
+	}
+	if sum.Lookups > 0 {
+		own, other := float64(s.Lookups)/float64(sum.Lookups), float64(t.Lookups)/float64(sum.Lookups)
+		sum.Recall = own*s.Recall + other*t.Recall
+		sum.Precision = own*s.Precision + other*t.Precision
+	}
+	return sum
+}

@@ -17,8 +17,7 @@ func inspectCommand() *cli.Command {
 		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for\n" +
 			"the given context length and batch.",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens"},
-			&cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"},
+			ctxFlag(), ubatchFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: runInspect,
@@ -67,10 +66,8 @@ func runInspect(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"ctx", "ubatch"} {
-		if c.Int(name) <= 0 {
-			return usagef("--%s: %d must be more than zero", name, c.Int(name))
-		}
+	if err := checkCounts(c, "ctx", "ubatch"); err != nil {
+		return err
 	}
 	report, err := inspect(path, c.Int("ctx"), c.Int("ubatch"))
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/les-project/les/cgo/llama"
 	"github.com/urfave/cli/v2"
 )
 
@@ -18,27 +17,37 @@ const (
 	modelVariable = "LES_MODEL"
 )
 
-// modelFlags are shared by the commands that load one model.
-func modelFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "model file, the first part if it is split (default: $" + modelVariable + " or " + defaultModel + ")"},
-		&cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens"},
-		&cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: runtime.NumCPU(), Usage: "compute threads"},
-		&cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"},
-	}
+// Flags that several commands share.
+func modelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "model file, the first part if it is split (default: $" + modelVariable + " or " + defaultModel + ")"}
 }
 
-// parseModel reads the shared flags.
-func parseModel(c *cli.Context) (path string, params llama.ContextParams, err error) {
-	for _, name := range []string{"ctx", "threads", "ubatch"} {
+func ctxFlag() cli.Flag {
+	return &cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens"}
+}
+
+func threadsFlag() cli.Flag {
+	return &cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: runtime.NumCPU(), Usage: "compute threads"}
+}
+
+func ubatchFlag() cli.Flag {
+	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}
+}
+
+// countsMax keeps counts from wrapping where C has 32 bits.
+const countsMax = 1 << 30
+
+// checkCounts refuses flags that must be positive numbers and are not.
+func checkCounts(c *cli.Context, names ...string) error {
+	for _, name := range names {
 		if c.Int(name) <= 0 {
-			return "", params, usagef("--%s: %d must be more than zero", name, c.Int(name))
+			return usagef("--%s: %d must be more than zero", name, c.Int(name))
+		}
+		if c.Int(name) > countsMax {
+			return usagef("--%s: %d is more than %d", name, c.Int(name), countsMax)
 		}
 	}
-	path, err = modelPath(c)
-	return path, llama.ContextParams{
-		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
-	}, err
+	return nil
 }
 
 // modelPath is the model asked for, or the reference model: from the

@@ -19,7 +19,8 @@ func runCommand() *cli.Command {
 		Usage: "continue a prompt",
 		Description: "Text goes to standard output, everything else to standard error. Ends at the end\n" +
 			"of the text, after -n tokens, when the context is full, or at Ctrl-C.",
-		Flags: append(append(modelFlags(),
+		Flags: append([]cli.Flag{
+			modelFlag(), ctxFlag(), threadsFlag(), ubatchFlag(),
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the prompt"},
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "file with the prompt, - for standard input"},
 			&cli.IntFlag{Name: "n", Value: 128, Usage: "most tokens to generate"},
@@ -29,7 +30,7 @@ func runCommand() *cli.Command {
 			&cli.Float64Flag{Name: "top-p", Value: 0.95, Usage: "draw from the likeliest tokens of this joint probability; 1 from all"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the draws"},
 			&cli.StringFlag{Name: "json", Usage: "write the summary to this file"},
-		), lesFlags()...),
+		}, lesFlags()...),
 		Action: runRun,
 	}
 }
@@ -82,12 +83,10 @@ func runRun(c *cli.Context) error {
 
 func parseRun(c *cli.Context) (runOptions, error) {
 	opts := runOptions{chat: c.Bool("chat"), limit: c.Int("n")}
-	if err := noArguments(c); err != nil {
+	if err := errors.Join(noArguments(c), checkCounts(c, "n", "ctx", "threads", "ubatch")); err != nil {
 		return opts, err
 	}
 	switch {
-	case opts.limit <= 0:
-		return opts, usagef("--n: %d must be more than zero", opts.limit)
 	case c.Float64("temp") < 0:
 		return opts, usagef("--temp: %g is negative", c.Float64("temp"))
 	case c.Int("top-k") < 0:
@@ -112,7 +111,10 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	if opts.prompt, err = readPrompt(c); err != nil {
 		return opts, err
 	}
-	opts.session.path, opts.session.context, err = parseModel(c)
+	opts.session.context = llama.ContextParams{
+		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
+	}
+	opts.session.path, err = modelPath(c)
 	return opts, err
 }
 

@@ -20,7 +20,7 @@ func verifyCommand() *cli.Command {
 			"experts resident (plain CPU buffers) and streamed, in every combination of the\n" +
 			"listed values. Lists are separated by commas. Exits 1 at the first difference.",
 		Flags: []cli.Flag{
-			modelFlags()[0],
+			modelFlag(),
 			&cli.StringSliceFlag{Name: "les-slots", Value: cli.NewStringSlice("floor"), Usage: "expert slots a layer: numbers, floor, all, or resident to check the check"},
 			&cli.StringSliceFlag{Name: "les-lookahead", Value: cli.NewStringSlice("1"), Usage: "layers read ahead"},
 			&cli.StringSliceFlag{Name: "threads", Aliases: []string{"t"}, Value: cli.NewStringSlice("2"), Usage: "compute threads"},
