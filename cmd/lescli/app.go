@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/les-project/les/cgo/llama"
+	"github.com/urfave/cli/v2"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// usageError is a mistake in the command line, as opposed to a failure of the
+// work asked for.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// silentError ends the program with exit code 1 after the command has said
+// everything itself.
+type silentError struct{ error }
+
+// newApp builds the program. Commands print through the app's writers only.
+func newApp(stdout, stderr io.Writer) *cli.App {
+	return &cli.App{
+		Name:            "lescli",
+		Usage:           "run Mixture-of-Experts models with their experts streamed from flash",
+		Version:         llama.Version(),
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		HideVersion:     true,
+		HideHelpCommand: true,
+		Commands: []*cli.Command{
+			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), synthCommand(), versionCommand(),
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Present() {
+				return usagef("unknown command %q; lescli --help lists them", c.Args().First())
+			}
+			return cli.ShowAppHelp(c)
+		},
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
+		// Errors are reported and turned into an exit code by realMain.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+}
+
+// realMain runs the program and returns its exit code.
+func realMain(args []string, stdout, stderr io.Writer) int {
+	llama.Init()
+	app := newApp(stdout, stderr)
+	for _, command := range app.Commands {
+		command.OnUsageError = app.OnUsageError
+		command.HideHelpCommand = true
+	}
+	err := app.Run(flagsFirst(app, args))
+	var usage usageError
+	var silent silentError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &silent):
+		return exitError
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "lescli: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(stderr, "lescli: %v\n", err)
+		return exitError
+	}
+}
+
+func versionCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "version",
+		Usage: "print the version of the llama.cpp in use",
+		Action: func(c *cli.Context) error {
+			fmt.Fprintf(c.App.Writer, "lescli with llama.cpp %s\n", llama.Version())
+			return nil
+		},
+	}
+}

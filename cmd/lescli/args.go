@@ -1,0 +1,73 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// flagsFirst moves the positional arguments of a command behind its flags,
+// because the flag parser stops at the first one: `synth OUT --preset P` and
+// `synth --preset P OUT` mean the same.
+func flagsFirst(app *cli.App, args []string) []string {
+	if len(args) < 2 {
+		return args
+	}
+	command := app.Command(args[1])
+	if command == nil {
+		return args
+	}
+	flags, positional := slices.Clone(args[:2]), []string(nil)
+	rest := args[2:]
+	for len(rest) > 0 {
+		arg := rest[0]
+		rest = rest[1:]
+		switch {
+		case arg == "--":
+			positional, rest = append(positional, rest...), nil
+		case len(arg) < 2 || arg[0] != '-':
+			positional = append(positional, arg)
+		default:
+			flags = append(flags, arg)
+			if takesValue(command, arg) && len(rest) > 0 {
+				flags, rest = append(flags, rest[0]), rest[1:]
+			}
+		}
+	}
+	return append(append(flags, "--"), positional...)
+}
+
+// takesValue says whether the next argument belongs to this flag.
+func takesValue(command *cli.Command, arg string) bool {
+	name := strings.TrimLeft(arg, "-")
+	if strings.Contains(name, "=") {
+		return false
+	}
+	for _, flag := range command.Flags {
+		if slices.Contains(flag.Names(), name) {
+			_, isBool := flag.(*cli.BoolFlag)
+			return !isBool
+		}
+	}
+	return false
+}
+
+// onePath returns the only positional argument.
+func onePath(c *cli.Context, what string) (string, error) {
+	switch c.NArg() {
+	case 0:
+		return "", usagef("%s: %s is missing", c.Command.Name, what)
+	case 1:
+		return c.Args().First(), nil
+	}
+	return "", usagef("%s: unexpected argument %q", c.Command.Name, c.Args().Get(1))
+}
+
+// noArguments refuses positional arguments.
+func noArguments(c *cli.Context) error {
+	if c.NArg() > 0 {
+		return usagef("%s: unexpected argument %q", c.Command.Name, c.Args().First())
+	}
+	return nil
+}

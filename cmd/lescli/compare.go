@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"unsafe"
+)
+
+// verifier records the resident logits of every shape to files and compares
+// streamed runs with them.
+type verifier struct {
+	opts verifyOptions
+	out  io.Writer
+	line *progressLine
+	dir  string
+
+	compared int64 // logits
+	runs     int   // streamed
+}
+
+// difference is the first logit that is not the same.
+type difference struct {
+	run                       string
+	position, sequence, token int
+	resident, streamed        float32
+}
+
+func (d *difference) Error() string {
+	return fmt.Sprintf("%s: position %d of sequence %d, token %d: resident %g (%#08x), streamed %g (%#08x)",
+		d.run, d.position, d.sequence, d.token,
+		d.resident, math.Float32bits(d.resident), d.streamed, math.Float32bits(d.streamed))
+}
+
+// reference is the file with the resident logits of a shape.
+func (v *verifier) reference(shape feedShape) string {
+	return filepath.Join(v.dir, fmt.Sprintf("%d-%d-%d", shape.threads, shape.ubatch, shape.prompt))
+}
+
+// record runs every shape with everything resident.
+func (v *verifier) record(ctx context.Context) error {
+	for _, shape := range v.opts.shapes {
+		if err := v.recordShape(ctx, shape); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) recordShape(ctx context.Context, shape feedShape) error {
+	s, err := v.open(ctx, shape, lesOptions{mode: lesOff})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	file, err := os.Create(v.reference(shape))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	out := bufio.NewWriterSize(file, 1<<20)
+	err = feedAll(ctx, s, shape, v.opts.seed, func(_, _ int, logits []float32) error {
+		_, err := out.Write(logitBytes(logits))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("resident run: %w", err)
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// compareAll runs every streamed configuration of every shape.
+func (v *verifier) compareAll(ctx context.Context) error {
+	for _, shape := range v.opts.shapes {
+		for _, slots := range v.opts.slots {
+			for _, lookahead := range v.opts.lookaheads {
+				les := lesOptions{mode: lesOn, slots: slots, lookahead: lookahead, readDelay: v.opts.readDelay}
+				if slots == slotsResident {
+					les = lesOptions{mode: lesOff}
+				}
+				if err := v.compare(ctx, shape, les); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// compare feeds one streamed configuration and checks each logit as it comes.
+func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions) error {
+	name := fmt.Sprintf("%v, resident again", shape)
+	if les.mode == lesOn {
+		name = fmt.Sprintf("%v, slots %s, lookahead %d", shape, slotsName(les.slots), les.lookahead)
+	}
+	s, err := v.open(ctx, shape, les)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer s.Close()
+	file, err := os.Open(v.reference(shape))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	reference := bufio.NewReaderSize(file, 1<<20)
+	expected := make([]float32, s.model.VocabSize())
+	count := int64(0)
+	err = feedAll(ctx, s, shape, v.opts.seed, func(position, sequence int, logits []float32) error {
+		if _, err := io.ReadFull(reference, logitBytes(expected)); err != nil {
+			return err
+		}
+		count += int64(len(logits))
+		token, same := sameBits(expected, logits)
+		if same {
+			return nil
+		}
+		return &difference{name, position, sequence, token, expected[token], logits[token]}
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	v.compared += count
+	v.runs++
+	note := ""
+	if les.mode == lesOn && s.reason != "" {
+		note = "; les off: " + s.reason
+	}
+	fmt.Fprintf(v.out, "%s: identical, %d logits%s\n", name, count, note)
+	return nil
+}
+
+// sameBits compares as bit patterns, so that NaNs count too, and returns the
+// first index that differs.
+func sameBits(a, b []float32) (int, bool) {
+	for i := range a {
+		if math.Float32bits(a[i]) != math.Float32bits(b[i]) {
+			return i, false
+		}
+	}
+	return 0, true
+}
+
+// logitBytes is the memory of a slice of logits.
+func logitBytes(logits []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(logits))), 4*len(logits))
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/urfave/cli/v2"
+)
+
+// defaultModel is the reference model that comes with the project, and
+// modelVariable the environment variable that names another.
+const (
+	defaultModel  = "models/les-ref.gguf"
+	modelVariable = "LES_MODEL"
+)
+
+// Flags that several commands share.
+func modelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "model file, the first part if it is split (default: $" + modelVariable + " or " + defaultModel + ")"}
+}
+
+func ctxFlag() cli.Flag {
+	return &cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens"}
+}
+
+func threadsFlag() cli.Flag {
+	return &cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: runtime.NumCPU(), Usage: "compute threads"}
+}
+
+func ubatchFlag() cli.Flag {
+	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}
+}
+
+// countsMax keeps counts from wrapping where C has 32 bits.
+const countsMax = 1 << 30
+
+// checkCounts refuses flags that must be positive numbers and are not.
+func checkCounts(c *cli.Context, names ...string) error {
+	for _, name := range names {
+		if c.Int(name) <= 0 {
+			return usagef("--%s: %d must be more than zero", name, c.Int(name))
+		}
+		if c.Int(name) > countsMax {
+			return usagef("--%s: %d is more than %d", name, c.Int(name), countsMax)
+		}
+	}
+	return nil
+}
+
+// modelPath is the model asked for, or the reference model: from the
+// environment, beside the build directory, or in the working directory.
+func modelPath(c *cli.Context) (string, error) {
+	if c.IsSet("model") {
+		if c.String("model") == "" {
+			return "", usagef("--model is empty")
+		}
+		return c.String("model"), nil
+	}
+	if path := os.Getenv(modelVariable); path != "" {
+		announce(c.App.ErrWriter, path, "from $"+modelVariable)
+		return path, nil
+	}
+	candidates := []string{defaultModel}
+	if exe, err := os.Executable(); err == nil {
+		candidates = append([]string{filepath.Join(filepath.Dir(exe), "..", "..", defaultModel)}, candidates...)
+	}
+	for _, path := range candidates {
+		if _, err := os.Stat(path); err == nil {
+			announce(c.App.ErrWriter, path, "the reference model")
+			return path, nil
+		}
+	}
+	return "", usagef("--model is missing, and there is no %s here or beside the program", defaultModel)
+}
+
+func announce(out io.Writer, path, origin string) {
+	fmt.Fprintf(out, "model: %s (%s)\n", path, origin)
+}

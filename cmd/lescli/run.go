@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/les-project/les/cgo/llama"
+	"github.com/urfave/cli/v2"
+)
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "run",
+		Usage: "continue a prompt",
+		Description: "Text goes to standard output, everything else to standard error. Ends at the end\n" +
+			"of the text, after -n tokens, when the context is full, or at Ctrl-C.",
+		Flags: append([]cli.Flag{
+			modelFlag(), ctxFlag(), threadsFlag(), ubatchFlag(),
+			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the prompt"},
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "file with the prompt, - for standard input"},
+			&cli.IntFlag{Name: "n", Value: 128, Usage: "most tokens to generate"},
+			&cli.BoolFlag{Name: "chat", Usage: "put the prompt into the model's chat template"},
+			&cli.Float64Flag{Name: "temp", Value: 0.8, Usage: "temperature; 0 takes the likeliest token"},
+			&cli.IntFlag{Name: "top-k", Value: 40, Usage: "draw from so many likeliest tokens; 0 from all"},
+			&cli.Float64Flag{Name: "top-p", Value: 0.95, Usage: "draw from the likeliest tokens of this joint probability; 1 from all"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the draws"},
+			&cli.StringFlag{Name: "json", Usage: "write the summary to this file"},
+		}, lesFlags()...),
+		Action: runRun,
+	}
+}
+
+// runOptions are the flags of run after parsing.
+type runOptions struct {
+	session sessionOptions
+	prompt  string
+	chat    bool
+	limit   int
+	sampler llama.SamplerParams
+}
+
+func runRun(c *cli.Context) error {
+	opts, err := parseRun(c)
+	if err != nil {
+		return err
+	}
+	// The second signal ends the program at once.
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	g := &generation{out: c.App.Writer, limit: opts.limit, line: opts.session.line}
+	g.watch.start()
+	s, err := openSession(ctx, opts.session)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	g.session = s
+	g.watch.loaded()
+	s.describe(c.App.ErrWriter)
+
+	tokens, err := promptTokens(s.model, opts)
+	if err == nil {
+		err = g.run(ctx, tokens, opts.sampler)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.App.Writer)
+	summary := g.summary(opts)
+	summary.print(c.App.ErrWriter)
+	if name := c.String("json"); name != "" {
+		return writeJSON(name, summary)
+	}
+	return nil
+}
+
+func parseRun(c *cli.Context) (runOptions, error) {
+	opts := runOptions{chat: c.Bool("chat"), limit: c.Int("n")}
+	if err := errors.Join(noArguments(c), checkCounts(c, "n", "ctx", "threads", "ubatch")); err != nil {
+		return opts, err
+	}
+	switch {
+	case c.Float64("temp") < 0:
+		return opts, usagef("--temp: %g is negative", c.Float64("temp"))
+	case c.Int("top-k") < 0:
+		return opts, usagef("--top-k: %d is negative", c.Int("top-k"))
+	case c.Float64("top-p") <= 0 || c.Float64("top-p") > 1:
+		return opts, usagef("--top-p: %g is not above 0 and at most 1", c.Float64("top-p"))
+	case c.Uint64("seed") > 0xFFFFFFFE:
+		return opts, usagef("--seed: %d does not fit 32 bits", c.Uint64("seed"))
+	}
+	les, err := parseLES(c)
+	if err != nil {
+		return opts, err
+	}
+	opts.session = sessionOptions{
+		les:      les,
+		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
+		line:     newProgressLine(c.App.ErrWriter),
+	}
+	opts.sampler = llama.SamplerParams{
+		Temperature: c.Float64("temp"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"), Seed: uint32(c.Uint64("seed")),
+	}
+	if opts.prompt, err = readPrompt(c); err != nil {
+		return opts, err
+	}
+	opts.session.context = llama.ContextParams{
+		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
+	}
+	opts.session.path, err = modelPath(c)
+	return opts, err
+}
+
+// readPrompt takes the prompt from exactly one place.
+func readPrompt(c *cli.Context) (string, error) {
+	switch {
+	case c.IsSet("prompt") && c.IsSet("file"):
+		return "", usagef("--prompt and --file contradict")
+	case c.IsSet("prompt"):
+		return c.String("prompt"), nil
+	case !c.IsSet("file"):
+		return "", usagef("--prompt or --file is missing")
+	case c.String("file") == "-":
+		text, err := io.ReadAll(os.Stdin)
+		return string(text), err
+	}
+	text, err := os.ReadFile(c.String("file"))
+	return string(text), err
+}
+
+// promptTokens formats and tokenises the prompt, and checks that it fits.
+func promptTokens(model *llama.Model, opts runOptions) ([]llama.Token, error) {
+	text := opts.prompt
+	if opts.chat {
+		var err error
+		if text, err = model.ApplyChat([]llama.Message{{Role: "user", Content: text}}); err != nil {
+			return nil, fmt.Errorf("--chat: %w", err)
+		}
+	}
+	tokens, err := model.Tokenize(text, true)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		return nil, errors.New("the prompt is empty, and the model has no token to start a text with")
+	}
+	if limit := opts.session.context.Tokens; len(tokens) >= limit {
+		return nil, fmt.Errorf("the prompt has %d tokens; --ctx %d leaves no room for an answer", len(tokens), limit)
+	}
+	return tokens, nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/les-project/les/cgo/llama"
+)
+
+// sessionOptions say which model is opened and how.
+type sessionOptions struct {
+	path     string
+	context  llama.ContextParams
+	les      lesOptions
+	resident llama.ModelParams // how to load when nothing is streamed
+	line     *progressLine
+}
+
+// session is a loaded model with a context, streamed or not.
+type session struct {
+	model  *llama.Model
+	lctx   *llama.Context
+	engine engine // nil when everything is resident
+	reason string // why it is not streamed
+}
+
+// openSession loads the model and, if it is to be streamed, opens the engine.
+// A model without experts runs whatever was asked, and s.reason says so.
+func openSession(ctx context.Context, opts sessionOptions) (_ *session, err error) {
+	file, err := readModelFile(opts.path)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	s.reason = whyResident(file, opts.les)
+	params := opts.resident
+	if s.reason == "" {
+		params.LoadMode, params.Repack = llama.LoadRead, false
+		if err = streaming.Enable(); err != nil {
+			return nil, err
+		}
+		defer streaming.Disable()
+	} else if opts.les.mode == lesOn && len(file.layers) > 0 {
+		return nil, fmt.Errorf("%s: cannot stream: %s", opts.path, s.reason)
+	}
+	params.Progress = func(progress float32) bool {
+		opts.line.show("loading %s: %.0f %%", opts.path, 100*progress)
+		return ctx.Err() == nil
+	}
+	s.model, err = llama.LoadModel(opts.path, params)
+	opts.line.clear()
+	if err != nil {
+		return nil, err
+	}
+	if s.model.HasEncoder() || !s.model.HasDecoder() {
+		return nil, fmt.Errorf("%s: architecture %s does not generate text from a prompt alone", opts.path, file.arch)
+	}
+	if s.lctx, err = llama.NewContext(s.model, opts.context); err != nil {
+		return nil, err
+	}
+	if s.reason == "" {
+		err = s.openEngine(file, opts)
+	}
+	return s, err
+}
+
+// whyResident is the reason for not streaming, empty when experts are to be
+// streamed.
+func whyResident(file *modelFile, les lesOptions) string {
+	switch {
+	case les.mode == lesOff:
+		return "switched off"
+	case len(file.layers) == 0:
+		return fmt.Sprintf("architecture %s has no routed experts in this file", file.arch)
+	case !streamingAvailable():
+		return errNoEngine.Error()
+	}
+	return ""
+}
+
+func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
+	config := engineConfig{
+		BudgetBytes: opts.les.budgetBytes,
+		Slots:       opts.les.slots,
+		Used:        file.used,
+		WorkBytes:   file.workBytes(opts.context),
+		Lookahead:   opts.les.lookahead,
+		Lanes:       opts.les.lanes,
+		ReadDelay:   opts.les.readDelay,
+	}
+	if config.Slots == slotsAll {
+		config.Slots = file.experts
+	}
+	if config.Slots == slotsFromBudget && config.BudgetBytes == 0 {
+		budget, err := memoryForProcess()
+		if err != nil {
+			return fmt.Errorf("--les-budget is not given, and the memory there is cannot be told: %w", err)
+		}
+		config.BudgetBytes = budget
+	}
+	var err error
+	if s.engine, err = streaming.Open(s.model, s.lctx, config); err != nil {
+		return fmt.Errorf("%s: %w", opts.path, err)
+	}
+	s.reason = s.engine.Plan().Reason
+	return nil
+}
+
+// describe prints the one line that says what is streamed, or why nothing is.
+func (s *session) describe(out io.Writer) {
+	if s.engine == nil || s.reason != "" {
+		fmt.Fprintf(out, "les off: %s\n", s.reason)
+		return
+	}
+	p := s.engine.Plan()
+	fmt.Fprintf(out, "les on: %d of %d experts a layer in memory; dense %s + kv %s + compute %s + slots %s = %s",
+		p.Slots, p.Experts, formatSize(p.DenseBytes), formatSize(p.KVBytes), formatSize(p.ComputeBytes),
+		formatSize(p.SlotBytes), formatSize(p.TotalBytes))
+	if p.BudgetBytes > 0 {
+		fmt.Fprintf(out, " of %s", formatSize(p.BudgetBytes))
+	}
+	fmt.Fprintln(out)
+}
+
+// decode computes a batch; a failed read of an expert is the better reason.
+func (s *session) decode(batch *llama.Batch) error {
+	err := s.lctx.Decode(batch)
+	if err != nil && s.engine != nil && s.engine.Err() != nil {
+		return s.engine.Err()
+	}
+	return err
+}
+
+// stats are the engine's counters, zero when everything is resident.
+func (s *session) stats() engineStats {
+	if s.engine == nil {
+		return engineStats{}
+	}
+	return s.engine.Stats()
+}
+
+func (s *session) resetStats() {
+	if s.engine != nil {
+		s.engine.ResetStats()
+	}
+}
+
+// Close frees everything in the order that C needs.
+func (s *session) Close() {
+	if s.engine != nil {
+		s.engine.Close()
+	}
+	if s.lctx != nil {
+		s.lctx.Close()
+	}
+	if s.model != nil {
+		s.model.Close()
+	}
+}

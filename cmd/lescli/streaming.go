@@ -1,0 +1,129 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/les-project/les/cgo/les"
+	"github.com/les-project/les/cgo/llama"
+)
+
+func init() { streaming = &lesStreaming{} }
+
+// lesStreaming puts package les behind this program's joint.
+type lesStreaming struct {
+	streamed *les.Streamed // from Enable until Open takes it
+}
+
+func (l *lesStreaming) Enable() error {
+	streamed, err := les.Prepare()
+	l.streamed = streamed
+	return err
+}
+
+// Disable gives up a model that no engine was opened for.
+func (l *lesStreaming) Disable() {
+	if l.streamed != nil {
+		l.streamed.Close()
+		l.streamed = nil
+	}
+}
+
+func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engineConfig) (engine, error) {
+	paths, err := partPaths(model.Path())
+	if err != nil {
+		return nil, err
+	}
+	err = l.streamed.Seal(paths, config.Used)
+	if errors.Is(err, les.ErrNothingStreamed) {
+		return residentEngine{reason: err.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	memory := lctx.Memory()
+	opened, err := l.streamed.Open(les.Config{
+		Usage:         les.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: config.WorkBytes},
+		Budget:        config.BudgetBytes,
+		SlotsPerLayer: config.Slots,
+		Lookahead:     config.Lookahead > 0,
+		Lanes:         config.Lanes,
+		ReadDelay:     config.ReadDelay,
+		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &lesEngine{engine: opened, streamed: l.streamed}
+	l.streamed = nil
+	return e, nil
+}
+
+// partPaths are the files of a model in the order of the loader.
+func partPaths(path string) ([]string, error) {
+	parts, err := llama.OpenParts(path)
+	if err != nil {
+		return nil, err
+	}
+	defer llama.CloseParts(parts)
+	var paths []string
+	for _, part := range parts {
+		paths = append(paths, part.Path())
+	}
+	return paths, nil
+}
+
+// lesEngine is an open engine.
+type lesEngine struct {
+	engine   *les.Engine
+	streamed *les.Streamed
+}
+
+func (e *lesEngine) Plan() enginePlan {
+	p := e.engine.Plan()
+	return enginePlan{
+		DenseBytes: p.Dense, KVBytes: p.KV, ComputeBytes: p.Compute + p.Work, ProcessBytes: p.Process, SlotBytes: p.Slots,
+		Slots: p.SlotCount, Layers: p.Layers, Experts: p.Experts, Used: p.Used, ExpertBytes: p.SlotBytes,
+		FloorBytes: p.Floor, BudgetBytes: p.Budget, TotalBytes: p.Total,
+	}
+}
+
+func (e *lesEngine) Stats() engineStats {
+	s := e.engine.Stats()
+	stats := engineStats{
+		Lookups: s.Lookups, Hits: s.Hits, Joins: s.Joins, Misses: s.Misses,
+		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
+		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes),
+		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled,
+	}
+	var routed, predicted, both int64
+	for _, layer := range s.Layers {
+		routed += layer.RoutedGuessed
+		predicted += layer.Guessed
+		both += layer.Right
+	}
+	if predicted > 0 {
+		stats.Recall, stats.Precision = float64(both)/float64(routed), float64(both)/float64(predicted)
+	}
+	return stats
+}
+
+func (e *lesEngine) ResetStats() { e.engine.ResetStats() }
+func (e *lesEngine) Err() error  { return e.engine.Err() }
+
+func (e *lesEngine) Close() {
+	if err := e.engine.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	e.streamed.Close()
+}
+
+// residentEngine stands for a model of which nothing is streamed after all.
+type residentEngine struct{ reason string }
+
+func (r residentEngine) Plan() enginePlan   { return enginePlan{Reason: r.reason} }
+func (r residentEngine) Stats() engineStats { return engineStats{} }
+func (r residentEngine) ResetStats()        {}
+func (r residentEngine) Err() error         { return nil }
+func (r residentEngine) Close()             {}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/les-project/les/cgo/llama"
+	"github.com/urfave/cli/v2"
+)
+
+func verifyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "verify",
+		Usage: "compare streamed with resident, every logit, bit for bit",
+		Description: "Feeds the same pseudo-random tokens in the same batches to the model with all\n" +
+			"experts resident (plain CPU buffers) and streamed, in every combination of the\n" +
+			"listed values. Lists are separated by commas. Exits 1 at the first difference.",
+		Flags: []cli.Flag{
+			modelFlag(),
+			&cli.StringSliceFlag{Name: "les-slots", Value: cli.NewStringSlice("floor"), Usage: "expert slots a layer: numbers, floor, all, or resident to check the check"},
+			&cli.StringSliceFlag{Name: "les-lookahead", Value: cli.NewStringSlice("1"), Usage: "layers read ahead"},
+			&cli.StringSliceFlag{Name: "threads", Aliases: []string{"t"}, Value: cli.NewStringSlice("2"), Usage: "compute threads"},
+			&cli.StringSliceFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: cli.NewStringSlice("512"), Usage: "tokens computed at once"},
+			&cli.StringSliceFlag{Name: "prompt-tokens", Value: cli.NewStringSlice("32"), Usage: "tokens of the prompt"},
+			&cli.IntFlag{Name: "gen", Value: 16, Usage: "tokens fed one by one after the prompt"},
+			&cli.IntFlag{Name: "seqs", Value: 1, Usage: "sequences in each batch"},
+			&cli.DurationFlag{Name: "read-delay", Usage: "hold each read back by a random time up to this"},
+			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the tokens"},
+		},
+		Action: runVerify,
+	}
+}
+
+// verifyOptions are the flags of verify after parsing.
+type verifyOptions struct {
+	path       string
+	slots      []int // slotsResident among them
+	lookaheads []int
+	shapes     []feedShape
+	readDelay  time.Duration
+	seed       uint64
+}
+
+// slotsResident stands for a second resident run instead of a streamed one.
+const slotsResident = -3
+
+func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
+	if err = noArguments(c); err != nil {
+		return opts, err
+	}
+	for _, text := range c.StringSlice("les-slots") {
+		slots := slotsResident
+		if text != "resident" {
+			if slots, err = parseSlots("les-slots", text); err != nil {
+				return opts, err
+			}
+		}
+		opts.slots = append(opts.slots, slots)
+	}
+	if opts.lookaheads, err = parseInts(c, "les-lookahead", 0); err != nil {
+		return opts, err
+	}
+	if opts.shapes, err = parseShapes(c); err != nil {
+		return opts, err
+	}
+	opts.readDelay, opts.seed = c.Duration("read-delay"), c.Uint64("seed")
+	if opts.readDelay < 0 {
+		return opts, usagef("--read-delay: %v is negative", opts.readDelay)
+	}
+	opts.path, err = modelPath(c)
+	return opts, err
+}
+
+// parseShapes is every combination of the flags that shape batches.
+func parseShapes(c *cli.Context) ([]feedShape, error) {
+	gen, seqs := c.Int("gen"), c.Int("seqs")
+	if gen < 0 {
+		return nil, usagef("--gen: %d is negative", gen)
+	}
+	if seqs <= 0 {
+		return nil, usagef("--seqs: %d must be more than zero", seqs)
+	}
+	threads, err := parseInts(c, "threads", 1)
+	if err != nil {
+		return nil, err
+	}
+	ubatches, err := parseInts(c, "ubatch", 1)
+	if err != nil {
+		return nil, err
+	}
+	prompts, err := parseInts(c, "prompt-tokens", 1)
+	if err != nil {
+		return nil, err
+	}
+	var shapes []feedShape
+	for _, t := range threads {
+		for _, ub := range ubatches {
+			for _, prompt := range prompts {
+				shapes = append(shapes, feedShape{threads: t, ubatch: ub, prompt: prompt, gen: gen, seqs: seqs})
+			}
+		}
+	}
+	return shapes, nil
+}
+
+func runVerify(c *cli.Context) error {
+	opts, err := parseVerify(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
+	defer stop()
+	dir, err := os.MkdirTemp("", "lescli-verify-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	v := &verifier{opts: opts, out: c.App.Writer, line: newProgressLine(c.App.ErrWriter), dir: dir}
+	if err := v.checkStreamable(); err != nil {
+		return err
+	}
+	if err := v.record(ctx); err != nil {
+		return err
+	}
+	err = v.compareAll(ctx)
+	var diff *difference
+	if errors.As(err, &diff) {
+		fmt.Fprintf(c.App.Writer, "DIFFERENT: %v\n", diff)
+		return silentError{err}
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.App.Writer, "identical: %d logits compared in %d runs\n", v.compared, v.runs)
+	return nil
+}
+
+// checkStreamable refuses at once what could only fail after the long
+// reference run.
+func (v *verifier) checkStreamable() error {
+	file, err := readModelFile(v.opts.path)
+	if err != nil {
+		return err
+	}
+	for _, slots := range v.opts.slots {
+		if slots > file.experts && len(file.layers) > 0 {
+			return fmt.Errorf("--les-slots: %d, but %s has %d experts a layer", slots, v.opts.path, file.experts)
+		}
+		if slots != slotsResident && len(file.layers) > 0 && !streamingAvailable() {
+			return fmt.Errorf("%s: cannot stream: %w", v.opts.path, errNoEngine)
+		}
+	}
+	return nil
+}
+
+// residentParams load everything into plain CPU buffers.
+var residentParams = llama.ModelParams{LoadMode: llama.LoadRead, Repack: false}
+
+func (v *verifier) open(ctx context.Context, shape feedShape, les lesOptions) (*session, error) {
+	return openSession(ctx, sessionOptions{
+		path: v.opts.path, context: shape.contextParams(), les: les, resident: residentParams, line: v.line,
+	})
+}
