@@ -145,7 +145,7 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 		if victim.Unused {
 			m.stats.Wasted++
 		}
-		s.cancelQueuedLocked(victim.Key)
+		s.cancelGuessLocked(victim.Key)
 		s.publishLocked(victim.Key, 0)
 		s.traceLocked(trace.Evicted, victim.Key, at, 0)
 	}
@@ -188,7 +188,7 @@ func (s *Scheduler) tidyLocked(at int) {
 		return
 	}
 	k, _ := t.Key(at)
-	s.cancelQueuedLocked(k)
+	s.cancelGuessLocked(k)
 	if failed {
 		s.publishLocked(k, 0)
 	}

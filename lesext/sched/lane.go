@@ -150,7 +150,7 @@ func (s *Scheduler) failLocked(k expert.Key, at int, run expert.Run) {
 	m := &s.mu
 	m.stats.Failures++
 	m.table.Fail(at, run.Mask)
-	s.cancelQueuedLocked(k)
+	s.cancelAllLocked(k)
 	s.publishLocked(k, m.table.Word(at))
 	s.traceLocked(trace.ReadFailed, k, at, run.Bytes)
 }
@@ -164,9 +164,11 @@ func (s *Scheduler) dropLocked(k expert.Key, at int, run expert.Run, class readq
 			m.stats.Wasted++
 		}
 	}
-	s.cancelQueuedLocked(k)
+	if m.table.Pins(at) == 0 {
+		s.cancelAllLocked(k)
+	}
 	m.table.Dropped(at, run.Mask)
-	s.traceLocked(trace.PrefetchFailed, k, at, run.Bytes)
+	s.traceLocked(trace.ReadDropped, k, at, run.Bytes)
 }
 
 // wakeLocked wakes as many idle lanes as can start a read.
@@ -193,10 +195,8 @@ func (s *Scheduler) dropAllLocked() {
 	for i := range m.interest {
 		k := s.index.Key(i)
 		at, resident := m.table.Lookup(k)
-		queued := m.queue.Count(readq.QueuedDemand)
-		s.cancelQueuedLocked(k)
-		dropped := queued - m.queue.Count(readq.QueuedDemand)
-		if resident && dropped > 0 {
+		dropped := s.cancelAllLocked(k)
+		if dropped && resident && m.table.Pins(at) > 0 {
 			m.table.Fail(at, 0)
 			s.publishLocked(k, m.table.Word(at))
 		}
