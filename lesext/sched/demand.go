@@ -162,13 +162,16 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 	}
 }
 
-// releaseLocked takes back one pin, or the wish for one.
+// releaseLocked takes back one pin, or the wish for one. Queued reads that
+// nobody waits for any more are dropped.
 func (s *Scheduler) releaseLocked(k expert.Key) {
 	m := &s.mu
 	at, resident := m.table.Lookup(k)
 	s.traceLocked(trace.Released, k, at, 0)
 	if resident {
-		m.table.Unpin(at)
+		if m.table.Unpin(at) == 0 && m.table.Reading(at) != 0 {
+			s.cancelAllLocked(k)
+		}
 		s.tidyLocked(at)
 		return
 	}

@@ -62,12 +62,12 @@ func runModel(t *testing.T, g expert.Geometry, policy string, slots int) {
 		})
 	}
 	wait.Wait()
-	if r.reader.twice {
-		t.Error("two reads of one extent were in flight at once")
-	}
 	r.sums(t)
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+	if r.reader.twice {
+		t.Error("two reads of one extent were in flight at once")
 	}
 }
 
