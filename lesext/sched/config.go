@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 	check(c.Publisher != nil, "no publisher")
 	check(c.Lanes >= 0 && c.Lanes <= LanesMax, "%d lanes, want 0 to %d", c.Lanes, LanesMax)
 	check(c.Lookahead >= 0, "lookahead of %d guesses", c.Lookahead)
-	if _, err := slot.NewPolicy(c.Policy, 1, 1); err != nil {
+	if _, err := slot.NewPolicy(c.Policy, 1, expert.NewIndex(expert.Geometry{})); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -107,7 +107,7 @@ func (s *Scheduler) nextPrefetchLocked() (id int, ok bool) {
 	}
 	k, _ := s.readOf(id)
 	_, resident := m.table.Lookup(k)
-	return id, resident || m.table.CanAcquire(int(k.Layer), slot.Prefetch)
+	return id, resident || m.table.CanAcquire(slot.Prefetch)
 }
 
 // startLocked takes a queued read whose expert has a slot out of the queue.
