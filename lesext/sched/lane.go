@@ -96,9 +96,10 @@ func (s *Scheduler) nextLocked() (readq.Read, bool) {
 }
 
 // nextPrefetchLocked returns the prefetch that may start now, if there is one.
+// Prefetches use idle lanes only and leave the last one to the next demand.
 func (s *Scheduler) nextPrefetchLocked() (id int, ok bool) {
 	m := &s.mu
-	if m.starved.len() > 0 || m.queue.Count(readq.FlightPrefetch) >= s.prefetchMax {
+	if m.starved.len() > 0 || m.queue.InFlight() >= s.prefetchMax {
 		return 0, false
 	}
 	id, ok = m.queue.NextPrefetch()
@@ -180,7 +181,7 @@ func (s *Scheduler) wakeLocked() {
 	n := m.queue.Count(readq.QueuedDemand)
 	if n == 0 {
 		if _, ok := s.nextPrefetchLocked(); ok {
-			n = min(m.queue.Count(readq.QueuedPrefetch), s.prefetchMax-m.queue.Count(readq.FlightPrefetch))
+			n = min(m.queue.Count(readq.QueuedPrefetch), s.prefetchMax-m.queue.InFlight())
 		}
 	}
 	for range min(n, m.idle) {

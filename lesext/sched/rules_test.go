@@ -62,6 +62,25 @@ func TestPrefetchLeavesOneLaneForDemand(t *testing.T) {
 	})
 }
 
+func TestPromotedReadDoesNotMakeRoomForPrefetch(t *testing.T) {
+	g := contiguousGeometry(2, 8, 2)
+	bubble(t, sched.Config{Geometry: g, Slots: 8, Lanes: 2, Lookahead: 8}, func(t *testing.T, r *rig) {
+		r.Predicted(0, []int32{1})
+		synctest.Wait()
+		r.Routed(0, []int32{1}, allSpans, 1)
+		r.Predicted(1, []int32{5})
+		synctest.Wait()
+		if got := r.reader.started(); len(got) != 1 {
+			t.Errorf("a prefetch took the last lane: %v", got)
+		}
+		settle()
+		if got := r.reader.started(); len(got) != 2 {
+			t.Errorf("the prefetch did not run when lanes were idle: %v", got)
+		}
+		r.Released(0, []int32{1})
+	})
+}
+
 func TestQueuedPrefetchThatIsRoutedIsPromoted(t *testing.T) {
 	g := contiguousGeometry(1, 8, 2)
 	bubble(t, sched.Config{Geometry: g, Slots: 8, Lanes: 1, Lookahead: 8}, func(t *testing.T, r *rig) {

@@ -47,7 +47,7 @@ type Scheduler struct {
 	index       expert.Index
 	runs        [][]expert.Run // by layer
 	runsMax     int
-	prefetchMax int // prefetches in flight at once
+	prefetchMax int // a prefetch starts only while fewer reads are in flight
 	lanes       *readq.Lanes
 
 	// mu guards all decisions. It is never held across a read or a callback
