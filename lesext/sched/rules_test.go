@@ -227,15 +227,17 @@ func TestFailedDemandReadFailsAfterRetries(t *testing.T) {
 
 func TestPassingReadErrorIsRetried(t *testing.T) {
 	g := contiguousGeometry(1, 4, 1)
-	bubble(t, sched.Config{Geometry: g, Slots: 4, Lanes: 1, OnFail: func(err error) { t.Error(err) }}, func(t *testing.T, r *rig) {
-		left := 2
+	bubble(t, sched.Config{Geometry: g, Slots: 1, Lanes: 1, OnFail: func(err error) { t.Error(err) }}, func(t *testing.T, r *rig) {
+		n := 0
 		r.reader.before = func(expert.Extent) error {
-			if left--; left >= 0 {
+			if n++; n%3 != 0 {
 				return syscall.EIO
 			}
 			return nil
 		}
-		r.step(t, 0, 1)
+		for _, id := range []int32{1, 2, 1, 2} { // each read has its retries anew
+			r.step(t, 0, id)
+		}
 	})
 }
 
@@ -279,6 +281,49 @@ func TestPrefetchNeverTakesSlotOfStarvedDemand(t *testing.T) {
 	})
 }
 
+func TestGuessThatIsInMemoryIsProtectedWithoutARead(t *testing.T) {
+	for _, policy := range []string{slot.PolicyLRU, slot.PolicyLFRU} {
+		bubble(t, sched.Config{Geometry: contiguousGeometry(2, 8, 2), Slots: 2, Lanes: 2, Lookahead: 8, Policy: policy}, func(t *testing.T, r *rig) {
+			r.step(t, 1, 5)
+			r.Predicted(1, []int32{5})
+			for id := range int32(4) {
+				r.step(t, 0, id)
+			}
+			r.step(t, 1, 5)
+			if s := r.Stats(); s.Hits != 1 || s.PrefetchQueued != 0 || s.Useful != 0 {
+				t.Errorf("%s: %d hits, %d prefetches, %d useful, want 1, 0 and 0", policy, s.Hits, s.PrefetchQueued, s.Useful)
+			}
+		})
+	}
+}
+
+func TestPrefetchInMemoryIsNotContinuedWhileADemandStarves(t *testing.T) {
+	g := splitGeometry(2, 8, 2)
+	bubble(t, sched.Config{Geometry: g, Slots: 2, Lanes: 3, Lookahead: 8}, func(t *testing.T, r *rig) {
+		slow := r.extent(1, 5, 1)
+		r.reader.before = func(want expert.Extent) error {
+			time.Sleep(time.Second)
+			if want == slow {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+		r.Predicted(1, []int32{5})
+		synctest.Wait() // two of its three spans are in flight
+		if starved := r.Routed(0, []int32{1, 2}, 0b001, 1); starved != 1 {
+			t.Errorf("%d starved, want 1", starved)
+		}
+		settle()
+		if slices.Contains(r.reader.started(), r.extent(1, 5, 2)) {
+			t.Error("the guess keeps its slot busy while a demand waits for it")
+		}
+		if r.board.word(0, 2) == 0 {
+			t.Error("the starved expert did not get the slot")
+		}
+		r.Released(0, []int32{1, 2})
+	})
+}
+
 func TestWrongGuessIsFirstVictim(t *testing.T) {
 	g := contiguousGeometry(2, 8, 2)
 	bubble(t, sched.Config{Geometry: g, Slots: 3, Lanes: 2, Lookahead: 8}, func(t *testing.T, r *rig) {
@@ -311,59 +356,5 @@ func TestGuessIsProtectedUntilItsLayerHasRouted(t *testing.T) {
 			}
 			r.Released(0, []int32{6, 7})
 		})
-	}
-}
-
-func TestCloseWakesWhoeverWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, sched.Config{Geometry: contiguousGeometry(1, 8, 2), Slots: 2, Lanes: 1, Lookahead: 4})
-		r.reader.before = func(expert.Extent) error { time.Sleep(time.Second); return nil }
-		r.open(t)
-		ids := []int32{1, 2, 3}
-		r.Routed(0, ids, allSpans, 1)
-		synctest.Wait()
-		for range 2 {
-			if err := r.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-		failed, err := r.apply(0, ids, 1)
-		if failed != 2 || err != nil {
-			t.Errorf("%d failed, error %v, want 2 and none", failed, err)
-		}
-	})
-}
-
-func TestReleaseTooOftenPanics(t *testing.T) {
-	r := newRig(t, sched.Config{Geometry: contiguousGeometry(1, 8, 2), Slots: 2}).open(t)
-	r.step(t, 0, 1)
-	defer func() {
-		if recover() == nil {
-			t.Error("no panic")
-		}
-	}()
-	r.Released(0, []int32{1})
-}
-
-func TestGivenUpExpertsLeaveTheQueue(t *testing.T) {
-	bubble(t, sched.Config{Geometry: contiguousGeometry(1, 8, 2), Slots: 1, Lanes: 1}, func(t *testing.T, r *rig) {
-		r.Routed(0, []int32{1, 2, 3}, allSpans, 3)
-		settle()
-		r.Released(0, []int32{2, 3})
-		r.Released(0, []int32{1})
-		settle()
-		if got := r.reader.started(); len(got) != 1 {
-			t.Errorf("reads %v after the starved experts were given up", got)
-		}
-		r.step(t, 0, 2)
-	})
-}
-
-func TestConfigIsCheckedAsAWhole(t *testing.T) {
-	_, err := sched.Open(sched.Config{Geometry: contiguousGeometry(1, 4, 1), Slots: 3, Arena: alignedBytes(expert.Align), Lanes: -1, Policy: "x"})
-	for _, want := range []string{"arena of 4096 bytes for 3 slots of 4096 bytes", "no reader", "no publisher", "-1 lanes", `policy "x"`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error does not say %q: %v", want, err)
-		}
 	}
 }
