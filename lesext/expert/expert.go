@@ -17,6 +17,13 @@ const Align = 4096
 // flags of a published word have one ready bit for each.
 const SpansMax = 3
 
+// ExpertsMax and LayersMax are far above any model and keep tables over all
+// experts, and the time to check them, in bounds when a file lies.
+const (
+	ExpertsMax = 1 << 16
+	LayersMax  = 1 << 12
+)
+
 // Key names one streamed expert. Layer counts the streamed expert layers from
 // zero and is not the block number of the model.
 type Key struct{ Layer, ID int32 }

@@ -14,12 +14,10 @@ func (g Geometry) Validate() error {
 	p.check(g.SlotBytes > 0 && g.SlotBytes%Align == 0, "slot of %d bytes is not a positive multiple of %d", g.SlotBytes, int64(Align))
 	p.check(len(g.Files) > 0, "no files")
 	p.check(len(g.Layers) > 0, "no layers")
-	var experts int64
+	p.check(len(g.Layers) <= LayersMax, "%d layers, want at most %d", len(g.Layers), LayersMax)
 	for i := range g.Layers {
 		g.validateLayer(p, i)
-		experts += int64(max(0, g.Layers[i].Experts))
 	}
-	p.check(experts <= math.MaxInt32/SpansMax, "%d experts are more than can be numbered", experts)
 	return errors.Join(p.errs...)
 }
 
@@ -52,14 +50,14 @@ func (p *problems) check(ok bool, format string, args ...any) {
 func (g Geometry) validateLayer(p *problems, i int) {
 	l := g.Layers[i]
 	p.check(l.Block >= 0, "layer %d: block number %d is negative", i, l.Block)
-	p.check(l.Experts > 0, "layer %d: %d experts", i, l.Experts)
+	p.check(l.Experts > 0 && l.Experts <= ExpertsMax, "layer %d: %d experts, want 1 to %d", i, l.Experts, ExpertsMax)
 	p.check(l.Used > 0 && l.Used <= l.Experts, "layer %d: %d of %d experts used", i, l.Used, l.Experts)
 	p.check(len(l.Spans) > 0 && len(l.Spans) <= SpansMax, "layer %d: %d spans, want 1 to %d", i, len(l.Spans), SpansMax)
 	before := len(p.errs)
 	for j, s := range l.Spans {
 		g.validateSpan(p, fmt.Sprintf("layer %d span %d", i, j), l.Experts, s)
 	}
-	if len(p.errs) == before && l.Experts > 0 && g.SlotBytes > 0 {
+	if len(p.errs) == before && l.Experts <= ExpertsMax && g.SlotBytes > 0 {
 		g.validatePlaces(p, i)
 	}
 }

@@ -54,8 +54,8 @@ type Config struct {
 	// Policy names the eviction policy, see package slot; empty means LFRU.
 	Policy string
 	// OnFail, if set, is called when a demand read has failed for good, before
-	// the failed word is published. The error is a *ReadError. It is called
-	// from a lane, without any lock, and must not call Close.
+	// the failed word is published. The error is a *ReadError. Lanes call it,
+	// several at once if need be, without any lock; it must not call Close.
 	OnFail func(error)
 	// Now, if set, returns the time for trace events, in nanoseconds.
 	Now func() int64
@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 	check(c.Publisher != nil, "no publisher")
 	check(c.Lanes >= 0 && c.Lanes <= LanesMax, "%d lanes, want 0 to %d", c.Lanes, LanesMax)
 	check(c.Lookahead >= 0, "lookahead of %d guesses", c.Lookahead)
-	if _, err := slot.NewPolicy(c.Policy, 1, 1); err != nil {
+	if _, err := slot.NewPolicy(c.Policy, 1, expert.NewIndex(expert.Geometry{})); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -101,7 +101,7 @@ type ReadError struct {
 }
 
 func (e *ReadError) Error() string {
-	return fmt.Sprintf("expert %d of block %d (streamed layer %d), %d attempts: %v; check the storage device", e.Key.ID, e.Block, e.Key.Layer, e.Attempts, e.Err)
+	return fmt.Sprintf("expert %d of block %d (streamed layer %d), %d attempts: %v; check the file and its storage device", e.Key.ID, e.Block, e.Key.Layer, e.Attempts, e.Err)
 }
 
 // Unwrap returns the cause.

@@ -145,7 +145,7 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 		if victim.Unused {
 			m.stats.Wasted++
 		}
-		s.cancelQueuedLocked(victim.Key)
+		s.cancelGuessLocked(victim.Key)
 		s.publishLocked(victim.Key, 0)
 		s.traceLocked(trace.Evicted, victim.Key, at, 0)
 	}
@@ -162,13 +162,16 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 	}
 }
 
-// releaseLocked takes back one pin, or the wish for one.
+// releaseLocked takes back one pin, or the wish for one. Queued reads that
+// nobody waits for any more are dropped.
 func (s *Scheduler) releaseLocked(k expert.Key) {
 	m := &s.mu
 	at, resident := m.table.Lookup(k)
 	s.traceLocked(trace.Released, k, at, 0)
 	if resident {
-		m.table.Unpin(at)
+		if m.table.Unpin(at) == 0 && m.table.Reading(at) != 0 {
+			s.cancelAllLocked(k)
+		}
 		s.tidyLocked(at)
 		return
 	}
@@ -188,7 +191,7 @@ func (s *Scheduler) tidyLocked(at int) {
 		return
 	}
 	k, _ := t.Key(at)
-	s.cancelQueuedLocked(k)
+	s.cancelGuessLocked(k)
 	if failed {
 		s.publishLocked(k, 0)
 	}

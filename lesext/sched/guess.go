@@ -45,7 +45,7 @@ func (s *Scheduler) expireLocked(layer int) {
 	for _, id := range m.pending[layer] {
 		k := expert.Key{Layer: int32(layer), ID: id}
 		e := s.interestLocked(k)
-		s.cancelQueuedLocked(k)
+		s.cancelGuessLocked(k)
 		if e.guess == guessQueued {
 			if s.wantedLocked(k) {
 				m.stats.Promoted++
@@ -66,15 +66,27 @@ func (s *Scheduler) wantedLocked(k expert.Key) bool {
 	return resident && s.mu.table.Pins(at) > 0 || s.interestLocked(k).owed > 0
 }
 
-// cancelQueuedLocked drops the queued reads of an expert.
-func (s *Scheduler) cancelQueuedLocked(k expert.Key) {
-	m := &s.mu
-	for i, run := range s.runs[k.Layer] {
-		id := s.readID(k, i)
-		demand := m.queue.Class(id) == readq.QueuedDemand
-		if m.queue.Cancel(id) && demand {
-			at, _ := m.table.Lookup(k)
-			m.table.Dropped(at, run.Mask)
+// cancelGuessLocked drops the queued prefetches of an expert.
+func (s *Scheduler) cancelGuessLocked(k expert.Key) {
+	q := s.mu.queue
+	for i := range s.runs[k.Layer] {
+		if id := s.readID(k, i); q.Class(id) == readq.QueuedPrefetch {
+			q.Cancel(id)
 		}
 	}
+}
+
+// cancelAllLocked drops all queued reads of an expert. It reports whether there
+// was a demand among them.
+func (s *Scheduler) cancelAllLocked(k expert.Key) (demand bool) {
+	m := &s.mu
+	s.cancelGuessLocked(k)
+	for i, run := range s.runs[k.Layer] {
+		if m.queue.Cancel(s.readID(k, i)) {
+			at, _ := m.table.Lookup(k)
+			m.table.Dropped(at, run.Mask)
+			demand = true
+		}
+	}
+	return demand
 }

@@ -96,9 +96,10 @@ func (s *Scheduler) nextLocked() (readq.Read, bool) {
 }
 
 // nextPrefetchLocked returns the prefetch that may start now, if there is one.
+// Prefetches use idle lanes only and leave the last one to the next demand.
 func (s *Scheduler) nextPrefetchLocked() (id int, ok bool) {
 	m := &s.mu
-	if m.starved.len() > 0 || m.queue.Count(readq.FlightPrefetch) >= s.prefetchMax {
+	if m.starved.len() > 0 || m.queue.InFlight() >= s.prefetchMax {
 		return 0, false
 	}
 	id, ok = m.queue.NextPrefetch()
@@ -107,7 +108,7 @@ func (s *Scheduler) nextPrefetchLocked() (id int, ok bool) {
 	}
 	k, _ := s.readOf(id)
 	_, resident := m.table.Lookup(k)
-	return id, resident || m.table.CanAcquire(int(k.Layer), slot.Prefetch)
+	return id, resident || m.table.CanAcquire(slot.Prefetch)
 }
 
 // startLocked takes a queued read whose expert has a slot out of the queue.
@@ -150,7 +151,7 @@ func (s *Scheduler) failLocked(k expert.Key, at int, run expert.Run) {
 	m := &s.mu
 	m.stats.Failures++
 	m.table.Fail(at, run.Mask)
-	s.cancelQueuedLocked(k)
+	s.cancelAllLocked(k)
 	s.publishLocked(k, m.table.Word(at))
 	s.traceLocked(trace.ReadFailed, k, at, run.Bytes)
 }
@@ -164,9 +165,11 @@ func (s *Scheduler) dropLocked(k expert.Key, at int, run expert.Run, class readq
 			m.stats.Wasted++
 		}
 	}
-	s.cancelQueuedLocked(k)
+	if m.table.Pins(at) == 0 {
+		s.cancelAllLocked(k)
+	}
 	m.table.Dropped(at, run.Mask)
-	s.traceLocked(trace.PrefetchFailed, k, at, run.Bytes)
+	s.traceLocked(trace.ReadDropped, k, at, run.Bytes)
 }
 
 // wakeLocked wakes as many idle lanes as can start a read.
@@ -178,7 +181,7 @@ func (s *Scheduler) wakeLocked() {
 	n := m.queue.Count(readq.QueuedDemand)
 	if n == 0 {
 		if _, ok := s.nextPrefetchLocked(); ok {
-			n = min(m.queue.Count(readq.QueuedPrefetch), s.prefetchMax-m.queue.Count(readq.FlightPrefetch))
+			n = min(m.queue.Count(readq.QueuedPrefetch), s.prefetchMax-m.queue.InFlight())
 		}
 	}
 	for range min(n, m.idle) {
@@ -193,10 +196,8 @@ func (s *Scheduler) dropAllLocked() {
 	for i := range m.interest {
 		k := s.index.Key(i)
 		at, resident := m.table.Lookup(k)
-		queued := m.queue.Count(readq.QueuedDemand)
-		s.cancelQueuedLocked(k)
-		dropped := queued - m.queue.Count(readq.QueuedDemand)
-		if resident && dropped > 0 {
+		dropped := s.cancelAllLocked(k)
+		if dropped && resident && m.table.Pins(at) > 0 {
 			m.table.Fail(at, 0)
 			s.publishLocked(k, m.table.Word(at))
 		}

@@ -47,7 +47,7 @@ type Scheduler struct {
 	index       expert.Index
 	runs        [][]expert.Run // by layer
 	runsMax     int
-	prefetchMax int // prefetches in flight at once
+	prefetchMax int // a prefetch starts only while fewer reads are in flight
 	lanes       *readq.Lanes
 
 	// mu guards all decisions. It is never held across a read or a callback
@@ -85,7 +85,7 @@ func Open(config Config) (*Scheduler, error) {
 		s.runsMax = max(s.runsMax, len(s.runs[i]))
 		m.pending = append(m.pending, make([]int32, 0, l.Experts))
 	}
-	policy, err := slot.NewPolicy(config.Policy, config.Slots, s.index.Len())
+	policy, err := slot.NewPolicy(config.Policy, config.Slots, s.index)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (st
 	if spans == 0 {
 		panic("sched: experts are routed without a span")
 	}
-	m.table.Step()
+	m.table.Step(layer)
 	m.tracker.Routed(layer, ids, tokens)
 	s.config.Routes.Record(layer, ids, tokens)
 	m.stats.Lookups += int64(len(ids))

@@ -6,21 +6,22 @@ import (
 )
 
 const (
-	// halfLifeSteps is the number of steps after which a use counts half.
-	halfLifeSteps = 64
-	// octave is one factor of two of a score. Scores are logarithms in steps
-	// of 1/octave, fine enough that one use out of a half-life of uses counts.
+	// halfLifeSteps is the number of steps of a layer after which a use counts
+	// half. In replays of synthetic routes that repeat and drift, 2 and 4 did best: longer
+	// ones are slow to follow, shorter ones forget what is popular.
+	halfLifeSteps = 4
+	// octave is one factor of two of a score.
 	octave = 1024
-	// bucketWidth groups scores that differ by less than a quarter octave.
-	// Experts used equally often thus share a bucket, although those of later
-	// layers have yet to be used in the current step.
-	bucketWidth = octave / 4
-	// buckets is the word size of the bitmap of buckets in use.
+	// bucketWidth is what the present gains in one step. Steps are thus whole
+	// buckets, and an expert used in every step keeps its distance to the
+	// present exactly, whether its layer has run already in this token or not.
+	bucketWidth = octave / halfLifeSteps
+	// buckets of one layer: the word size of the bitmap of buckets in use.
 	buckets = 64
-	// headroom is the number of buckets above the present: an expert used in
-	// every step has a score of log2(halfLifeSteps/ln 2) = 6.5 octaves, which
-	// is 26 buckets, above that of one used only now.
-	headroom = 28
+	// headroom is the number of buckets above the present. An expert used in
+	// every step lies log2(halfLifeSteps/ln 2) = 2.5 octaves, which is less than
+	// 11 buckets, above one that is used for the first time.
+	headroom = 11
 	// sumReach is the difference of two scores beyond which the smaller one
 	// adds less than one unit.
 	sumReach = 11 * octave
@@ -34,20 +35,28 @@ const (
 //
 //	score = log2(sum over uses of 2^(step/halfLifeSteps))
 //
-// Candidates lie in buckets of nearly equal score. In the lowest bucket the
-// slot released last goes first: its layer is the one that runs again latest,
-// and a pool smaller than the cycle of one token keeps a part of the cycle
-// instead of rolling through it.
+// The time of a layer is the number of its own steps. What counts is how far a
+// score lies below the present of its layer; counted that way, experts of layers
+// that have yet to run in this token are not taken for stale. Among equals the
+// layer that has run last loses, because it runs again latest: a pool smaller
+// than the cycle of one token then keeps a part of the cycle instead of rolling
+// through it.
 type lfru struct {
 	lists
-	used  uint64 // bit b: the list of bucket number base+i, at b = (base+i)%buckets, may hold slots
-	base  int64  // number of the lowest bucket
-	score []int64
-	sum   [sumReach / sumGrain]int16 // octave*log2(1+2^-(d/octave)) by difference d
+	layers []lfruLayer
+	score  []int64
+	sum    [sumReach / sumGrain]int16 // octave*log2(1+2^-(d/octave)) by difference d
 }
 
-func newLFRU(slots, experts int) *lfru {
-	p := &lfru{lists: newLists(slots, buckets), score: make([]int64, experts)}
+// lfruLayer is the candidates of one layer, in a ring of lists. List b of the
+// ring holds the bucket whose number is b modulo buckets.
+type lfruLayer struct {
+	used uint64 // bit b: list b may hold slots
+	base int64  // number of the lowest bucket
+}
+
+func newLFRU(slots, layers, experts int) *lfru {
+	p := &lfru{lists: newLists(slots, layers*buckets), layers: make([]lfruLayer, layers), score: make([]int64, experts)}
 	for i := range p.sum {
 		d := (float64(i) + 0.5) * sumGrain / octave
 		p.sum[i] = int16(math.Round(octave * math.Log2(1+math.Exp2(-d))))
@@ -55,49 +64,75 @@ func newLFRU(slots, experts int) *lfru {
 	for i := range p.score {
 		p.score[i] = math.MinInt64 / 2
 	}
+	for i := range p.layers {
+		p.layers[i].base = headroom - (buckets - 1)
+	}
 	return p
 }
 
-func (p *lfru) Use(key int, step int64) {
-	now := step * octave / halfLifeSteps
+func (p *lfru) Use(layer, key int, step int64) {
+	now := step * bucketWidth
 	old := p.score[key]
 	larger, difference := max(now, old), max(now-old, old-now)
 	if difference < sumReach {
 		larger += int64(p.sum[difference/sumGrain])
 	}
 	p.score[key] = larger
-	p.advance(now/bucketWidth + headroom - (buckets - 1))
+	p.advance(layer, step+headroom-(buckets-1))
 }
 
-func (p *lfru) Add(slot, key int) {
-	bucket := min(max(p.score[key]/bucketWidth, p.base), p.base+buckets-1)
-	list := int(uint64(bucket) % buckets)
-	p.pushFront(list, int32(slot))
-	p.used |= 1 << list
+func (p *lfru) Add(slot, layer, key int) {
+	l := &p.layers[layer]
+	bucket := min(max(p.score[key]/bucketWidth, l.base), l.base+buckets-1)
+	b := ringPlace(bucket)
+	p.pushFront(layer*buckets+b, int32(slot))
+	l.used |= 1 << b
 }
 
 func (p *lfru) Remove(slot int) { p.remove(int32(slot)) }
 
-func (p *lfru) Victim() int {
-	rotation := int(uint64(p.base) % buckets)
-	for p.used != 0 {
-		lowest := bits.TrailingZeros64(bits.RotateLeft64(p.used, -rotation))
-		list := (lowest + rotation) % buckets
-		if slot := p.first(list); slot >= 0 {
-			return int(slot)
+func (p *lfru) Victim(layer int) int {
+	best, victim := buckets, int32(-1)
+	for range p.layers {
+		if height, slot := p.lowest(layer, best); slot >= 0 {
+			best, victim = height, slot
 		}
-		p.used &^= 1 << list
+		if layer--; layer < 0 {
+			layer = len(p.layers) - 1
+		}
 	}
-	return -1
+	return int(victim)
+}
+
+// lowest returns a slot of the lowest bucket in use of a layer, and how far that
+// lies above the lowest one there is, if it is less than below.
+func (p *lfru) lowest(layer, below int) (height int, slot int32) {
+	l := &p.layers[layer]
+	rotation := ringPlace(l.base)
+	for l.used != 0 {
+		height := bits.TrailingZeros64(bits.RotateLeft64(l.used, -rotation))
+		if height >= below {
+			break
+		}
+		b := (height + rotation) % buckets
+		if slot := p.first(layer*buckets + b); slot >= 0 {
+			return height, slot
+		}
+		l.used &^= 1 << b
+	}
+	return 0, -1
 }
 
 // advance raises the lowest bucket; what lay below it moves up into it.
-func (p *lfru) advance(base int64) {
-	for ; p.base < base; p.base++ {
-		from, to := int(uint64(p.base)%buckets), int(uint64(p.base+1)%buckets)
-		if p.used&(1<<from) != 0 {
-			p.splice(from, to)
-			p.used = p.used&^(1<<from) | 1<<to
+func (p *lfru) advance(layer int, base int64) {
+	l := &p.layers[layer]
+	for ; l.base < base; l.base++ {
+		from, to := ringPlace(l.base), ringPlace(l.base+1)
+		if l.used&(1<<from) != 0 {
+			p.splice(layer*buckets+from, layer*buckets+to)
+			l.used = l.used&^(1<<from) | 1<<to
 		}
 	}
 }
+
+func ringPlace(bucket int64) int { return int(uint64(bucket) % buckets) }

@@ -57,25 +57,25 @@ func (t *Table) entry(slot int) *entry {
 }
 
 // choose returns the slot that Acquire takes, or -1.
-func (t *Table) choose(layer int, purpose Purpose) int {
+func (t *Table) choose(purpose Purpose) int {
 	if s := t.lists.first(listFree); s >= 0 {
 		return int(s)
 	}
 	if s := t.lists.first(listWasted); s >= 0 {
 		return int(s)
 	}
-	if s := t.policy.Victim(); s >= 0 || purpose == Prefetch {
+	if s := t.policy.Victim(t.current); s >= 0 || purpose == Prefetch {
 		return s
 	}
-	return t.farthestGuess(layer)
+	return t.farthestGuess()
 }
 
-// farthestGuess returns an idle guessed slot of the layer that runs latest,
-// seen from the given one, or -1.
-func (t *Table) farthestGuess(layer int) int {
+// farthestGuess returns an idle guessed slot of the layer that runs latest, or
+// -1.
+func (t *Table) farthestGuess() int {
 	n := t.index.Layers()
 	for i := n; i > 0; i-- {
-		list := listGuessed + (layer+i)%n
+		list := listGuessed + (t.current+i)%n
 		for s := t.lists.first(list); s >= 0; s = t.lists.after(s) {
 			if t.entries[s].reading == 0 {
 				return int(s)
@@ -118,7 +118,7 @@ func (t *Table) settle(slot int) {
 			t.lists.pushBack(listWasted, int32(slot))
 			e.place = onWasted
 		} else {
-			t.policy.Add(slot, t.index.Of(e.key))
+			t.policy.Add(slot, int(e.key.Layer), t.index.Of(e.key))
 			e.place = onCandidates
 		}
 	}

@@ -90,8 +90,9 @@ type Table struct {
 	entries []entry
 	slotOf  []int32 // by expert: its slot, or -1
 	lists   lists
-	routed  int64 // layers routed so far
-	unused  int   // slots marked unused
+	steps   []int64 // by layer: how often it has routed
+	current int     // the layer that routed last
+	unused  int     // slots marked unused
 }
 
 // NewTable returns an empty pool. The number of slots must be 1 to Max.
@@ -104,6 +105,7 @@ func NewTable(index expert.Index, slots int, policy Policy) *Table {
 		policy:  policy,
 		entries: make([]entry, slots),
 		slotOf:  make([]int32, index.Len()),
+		steps:   make([]int64, index.Layers()),
 		lists:   newLists(slots, listGuessed+index.Layers()),
 	}
 	for i := range t.slotOf {
@@ -122,25 +124,28 @@ func (t *Table) Lookup(k expert.Key) (slot int, ok bool) {
 	return int(s), s >= 0
 }
 
-// Step tells that one more layer has routed. The time of the policy is the
-// number of whole passes over all layers.
-func (t *Table) Step() { t.routed++ }
+// Step tells that a layer has routed. The time of the policy is the number of
+// steps of each layer.
+func (t *Table) Step(layer int) {
+	t.steps[layer]++
+	t.current = layer
+}
 
 // Use counts one use of an expert. Pin its slot, if it has one, first.
 func (t *Table) Use(k expert.Key) {
-	t.policy.Use(t.index.Of(k), t.routed/int64(t.index.Layers()))
+	t.policy.Use(int(k.Layer), t.index.Of(k), t.steps[k.Layer])
 }
 
 // CanAcquire reports whether Acquire would find a slot.
-func (t *Table) CanAcquire(layer int, purpose Purpose) bool {
-	return t.choose(layer, purpose) >= 0
+func (t *Table) CanAcquire(purpose Purpose) bool {
+	return t.choose(purpose) >= 0
 }
 
 // Acquire gives an expert a slot and marks the spans of mask as being read.
 // An empty slot goes first, then a wrong guess, then the victim of the policy,
 // and for a demand, at last, a guess that may yet come true.
 func (t *Table) Acquire(k expert.Key, mask uint32, purpose Purpose) (slot int, victim Victim, ok bool) {
-	s := t.choose(int(k.Layer), purpose)
+	s := t.choose(purpose)
 	if s < 0 {
 		return 0, Victim{}, false
 	}

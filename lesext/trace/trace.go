@@ -8,18 +8,18 @@ type Kind uint8
 
 // Kinds of events.
 const (
-	Hit            Kind = iota + 1 // a routed expert was in memory
-	Join                           // a read of the routed expert was under way
-	Miss                           // the routed expert had to be read
-	Starved                        // the routed expert waits for a slot
-	Guessed                        // a prefetch was queued
-	Cancelled                      // a queued prefetch was dropped
-	Evicted                        // the expert lost its slot
-	ReadStarted                    // a lane began a read
-	ReadDone                       // a read ended well
-	ReadFailed                     // a read ended badly
-	PrefetchFailed                 // a prefetch ended badly and was dropped
-	Released                       // the expert was applied
+	Hit         Kind = iota + 1 // a routed expert was in memory
+	Join                        // a read of the routed expert was under way
+	Miss                        // the routed expert had to be read
+	Starved                     // the routed expert waits for a slot
+	Guessed                     // a prefetch was queued
+	Cancelled                   // a queued prefetch was dropped
+	Evicted                     // the expert lost its slot
+	ReadStarted                 // a lane began a read
+	ReadDone                    // a read ended well
+	ReadFailed                  // a demand read ended badly for good
+	ReadDropped                 // a read ended badly and nobody waited for it
+	Released                    // the expert was applied
 )
 
 // Event is one thing that happened to one expert.
