@@ -77,14 +77,3 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		return exitError
 	}
 }
-
-func versionCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "version",
-		Usage: "print the version of the llama.cpp in use",
-		Action: func(c *cli.Context) error {
-			fmt.Fprintf(c.App.Writer, "lescli with llama.cpp %s\n", llama.Version())
-			return nil
-		},
-	}
-}
