@@ -60,6 +60,8 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	for _, command := range app.Commands {
 		command.OnUsageError = app.OnUsageError
 		command.HideHelpCommand = true
+		command.Flags = append(command.Flags, &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print llama.cpp's log"})
+		command.Before = setLog
 	}
 	err := app.Run(flagsFirst(app, args))
 	var usage usageError
@@ -76,4 +78,14 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "lescli: %v\n", err)
 		return exitError
 	}
+}
+
+// setLog sends llama.cpp's log to standard error if that is asked for.
+func setLog(c *cli.Context) error {
+	llama.SetLog(nil)
+	if c.Bool("verbose") {
+		out := c.App.ErrWriter
+		llama.SetLog(func(_ llama.Level, line string) { fmt.Fprintln(out, line) })
+	}
+	return nil
 }

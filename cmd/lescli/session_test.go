@@ -131,6 +131,21 @@ func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
 	expectFailure(t, exitError, []string{"--ctx 256"}, "run", "-m", model, "-c", "256", "--les", "off", "-p", strings.Repeat("zz ", 300))
 }
 
+func TestReportThatCannotBeWrittenIsRefusedFirst(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{dir, filepath.Join(dir, "none", "report.json")} {
+		expectFailure(t, exitError, []string{"--json", name[:len(dir)]}, "run", "-m", "none.gguf", "-p", "x", "--json", name)
+		expectFailure(t, exitError, []string{"--json", name[:len(dir)]}, "bench", "-m", "none.gguf", "--json", name)
+	}
+}
+
+func TestVerbosePrintsTheLog(t *testing.T) {
+	_, stderr, code := lescli("inspect", "-v", tinyModel(t, "tiny-qwen3"))
+	if code != exitOK || !strings.Contains(stderr, "n_embd") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 func TestChatPutsThePromptIntoTheTemplate(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
 	_, stderr, code := lescli("run", "-m", tinyModel(t, "tiny-qwen3moe"), "--les", "off", "--chat", "-p", "Q", "-n", "1", "--json", report)
