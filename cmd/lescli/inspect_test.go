@@ -39,7 +39,7 @@ func TestInspectCountsExperts(t *testing.T) {
 			if got.DenseBytes <= 0 || got.KVBytes <= 0 || got.ComputeBytes <= 0 || len(got.Unknown) != 0 {
 				t.Errorf("memory is %+v", got)
 			}
-			if got.FullBytes != got.DenseBytes+got.RoutedBytes+got.KVBytes+got.ComputeBytes {
+			if got.FullBytes != got.DenseBytes+got.RoutedBytes+got.KVBytes+got.ComputeBytes+got.ProcessBytes {
 				t.Errorf("parts do not add up: %+v", got)
 			}
 			checkBudgets(t, got)
