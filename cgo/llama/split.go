@@ -80,11 +80,15 @@ func openPart(path string, i, count int) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("part %d of %d: %w", i+1, count, err)
 	}
-	if no, ok := part.Int(keySplitNo); !ok || int(no) != i {
-		part.Close()
-		return nil, fmt.Errorf("%s: should be part %d of %d, but says it is part %d", path, i+1, count, no+1)
+	no, ok := part.Int(keySplitNo)
+	if ok && int(no) == i {
+		return part, nil
 	}
-	return part, nil
+	part.Close()
+	if !ok {
+		return nil, fmt.Errorf("%s: should be part %d of %d, but is not a part", path, i+1, count)
+	}
+	return nil, fmt.Errorf("%s: should be part %d of %d, but says it is part %d", path, i+1, count, no+1)
 }
 
 // splitPath is the name of a part, as llama.cpp forms it.

@@ -60,6 +60,8 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	for _, command := range app.Commands {
 		command.OnUsageError = app.OnUsageError
 		command.HideHelpCommand = true
+		command.Flags = append(command.Flags, &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print llama.cpp's log"})
+		command.Before = setLog
 	}
 	err := app.Run(flagsFirst(app, args))
 	var usage usageError
@@ -78,13 +80,12 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-func versionCommand() *cli.Command {
-	return &cli.Command{
-		Name:  "version",
-		Usage: "print the version of the llama.cpp in use",
-		Action: func(c *cli.Context) error {
-			fmt.Fprintf(c.App.Writer, "lescli with llama.cpp %s\n", llama.Version())
-			return nil
-		},
+// setLog sends llama.cpp's log to standard error if that is asked for.
+func setLog(c *cli.Context) error {
+	llama.SetLog(nil)
+	if c.Bool("verbose") {
+		out := c.App.ErrWriter
+		llama.SetLog(func(_ llama.Level, line string) { fmt.Fprintln(out, line) })
 	}
+	return nil
 }

@@ -29,7 +29,7 @@ func benchCommand() *cli.Command {
 			&cli.IntFlag{Name: "warmup", Value: 4, Usage: "tokens fed before, not counted"},
 			&cli.BoolFlag{Name: "repack", Usage: "with --les off: allow rearranged weights"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the tokens"},
-			&cli.StringFlag{Name: "json", Usage: "write the results to this file"},
+			jsonFlag(),
 		}, lesFlags()...),
 		Action: runBench,
 	}
@@ -72,7 +72,7 @@ func newSpread(samples []float64) spread {
 }
 
 func parseBench(c *cli.Context) (opts sessionOptions, err error) {
-	err = errors.Join(noArguments(c), checkCounts(c, "n", "threads", "ubatch", "repetitions"))
+	err = errors.Join(noArguments(c), checkCounts(c, "n", "threads", "ubatch", "repetitions"), checkReport(c))
 	if err != nil {
 		return opts, err
 	}

@@ -44,6 +44,7 @@ type inspection struct {
 	DenseBytes      int64        `json:"dense_bytes"`       // weights that stay resident
 	KVBytes         int64        `json:"kv_bytes"`          // KV cache and recurrent state
 	ComputeBytes    int64        `json:"compute_bytes"`     // graph buffers
+	ProcessBytes    int64        `json:"process_bytes"`     // code, vocabulary and runtime
 	FloorBytes      int64        `json:"floor_bytes"`       // least budget that can run
 	FullBytes       int64        `json:"full_bytes"`        // everything resident
 	ContextTokens   int          `json:"context_tokens"`    // what kv_bytes is for
@@ -104,14 +105,15 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 		NextNBlocks: file.nextn, MoELayers: len(file.layers), Experts: file.experts, Used: file.used,
 		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes,
 		KVBytes: memory.ContextBytes, ComputeBytes: memory.ComputeBytes,
-		ContextTokens: lctx.Tokens(), UbatchTokens: lctx.Ubatch(), Unknown: file.unknown, Budgets: []budgetLine{},
+		ContextTokens: lctx.Tokens(), UbatchTokens: lctx.Ubatch(), Unknown: append([]string{}, file.unknown...), Budgets: []budgetLine{},
 	}
 	r.DenseBytes = memory.ModelBytes - r.RoutedBytes
 	r.TokenBytes = r.ExpertBytes * int64(r.Used) * int64(r.MoELayers)
-	r.FullBytes = memory.ModelBytes + r.KVBytes + r.ComputeBytes
+	r.ProcessBytes = residentMemory() // weights are not in it: none were loaded
+	r.FullBytes = r.fixedBytes() + r.RoutedBytes
 	r.FloorBytes = r.FullBytes
 	if r.MoELayers > 0 {
-		r.FloorBytes = r.fixedBytes() + r.ExpertBytes*int64(floorExperts(r.Used))
+		r.FloorBytes = r.fixedBytes() + r.ExpertBytes*r.floorExperts()
 		r.Budgets = r.budgetLines()
 	}
 	return r, nil
@@ -119,10 +121,12 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 
 // floorExperts is the least number of expert slots in all: the experts of the
 // layer that computes and of the next one, which is being read.
-func floorExperts(used int) int { return 2 * used }
+func (r *inspection) floorExperts() int64 { return int64(min(2*r.Used, r.Experts*r.MoELayers)) }
 
 // fixedBytes is what no budget changes.
-func (r *inspection) fixedBytes() int64 { return r.DenseBytes + r.KVBytes + r.ComputeBytes }
+func (r *inspection) fixedBytes() int64 {
+	return r.DenseBytes + r.KVBytes + r.ComputeBytes + r.ProcessBytes
+}
 
 // budgetLines are the floor, the powers of two of a GiB (of a MiB for small
 // models) and the halves between them, and everything.
@@ -169,6 +173,7 @@ func (r *inspection) print(out io.Writer) {
 	line("dense", "%s", formatSize(r.DenseBytes))
 	line("kv", "%s for %d tokens", formatSize(r.KVBytes), r.ContextTokens)
 	line("compute", "%s for batches of %d", formatSize(r.ComputeBytes), r.UbatchTokens)
+	line("process", "%s of code, vocabulary and runtime", formatSize(r.ProcessBytes))
 	line("floor", "%s", formatSize(r.FloorBytes))
 	line("all resident", "%s", formatSize(r.FullBytes))
 	if len(r.Unknown) > 0 {

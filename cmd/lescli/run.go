@@ -29,7 +29,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "top-k", Value: 40, Usage: "draw from so many likeliest tokens; 0 from all"},
 			&cli.Float64Flag{Name: "top-p", Value: 0.95, Usage: "draw from the likeliest tokens of this joint probability; 1 from all"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the draws"},
-			&cli.StringFlag{Name: "json", Usage: "write the summary to this file"},
+			jsonFlag(),
 		}, lesFlags()...),
 		Action: runRun,
 	}
@@ -83,7 +83,7 @@ func runRun(c *cli.Context) error {
 
 func parseRun(c *cli.Context) (runOptions, error) {
 	opts := runOptions{chat: c.Bool("chat"), limit: c.Int("n")}
-	if err := errors.Join(noArguments(c), checkCounts(c, "n", "ctx", "threads", "ubatch")); err != nil {
+	if err := errors.Join(noArguments(c), checkCounts(c, "n", "ctx", "threads", "ubatch"), checkReport(c)); err != nil {
 		return opts, err
 	}
 	switch {

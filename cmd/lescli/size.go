@@ -23,7 +23,8 @@ func parseSize(flag, text string) (int64, error) {
 	end := strings.LastIndexAny(trimmed, "0123456789.") + 1
 	unit, known := sizeUnits[strings.ToUpper(strings.TrimSpace(trimmed[end:]))]
 	number, err := strconv.ParseFloat(trimmed[:end], 64)
-	if err != nil || !known {
+	plain := strings.Trim(trimmed[:end], "-0123456789.") == "" // no exponents, no hexadecimal
+	if err != nil || !known || !plain {
 		return 0, usagef("--%s: %q is not a size like 4G, 512M or 1048576", flag, text)
 	}
 	if number <= 0 {

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -130,40 +127,4 @@ func (s *engineSummary) print(out io.Writer) {
 		fmt.Fprintf(out, "reads: %s a token; stall %.2f ms a token\n",
 			formatSize(int64(*s.BytesPerToken)), *s.StallMSPerToken)
 	}
-}
-
-// printJSON writes a report to a stream.
-func printJSON(out io.Writer, report any) error {
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(report)
-}
-
-// writeJSON writes a report under a temporary name and renames it, so that no
-// half-written report is ever seen.
-func writeJSON(name string, report any) (err error) {
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-		}
-	}()
-	if _, err = file.Write(append(text, '\n')); err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	if err = file.Chmod(0o644); err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	if err = file.Close(); err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	return os.Rename(file.Name(), name)
 }

@@ -2,9 +2,15 @@ package synth
 
 // The vocabulary is a byte-level BPE that any text can be tokenised with: the
 // 256 bytes, a few merges of frequent English pairs, made-up words to fill up
-// the count, and the end-of-text token last.
+// the count, and the control tokens last.
 
-const endOfText = "<|endoftext|>"
+// controls end the vocabulary: the end of a text is the last of all.
+var controls = []string{"<|im_start|>", "<|im_end|>", "<|endoftext|>"}
+
+// chatTemplate is ChatML.
+const chatTemplate = "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + " +
+	"message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}" +
+	"{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 
 // pairs become merges; each is one token after the bytes.
 var pairs = []string{"t h", "h e", "i n", "e r", "a n", "r e", "o n", "Ġ t", "Ġ a", "e n"}
@@ -46,15 +52,17 @@ func vocabulary(n int) (tokens []string, types []int32, merges []string) {
 		left, right := splitPair(pair)
 		tokens = append(tokens, left+right)
 	}
-	for i := 0; len(tokens) < n-1; i++ {
+	for i := 0; len(tokens) < n-len(controls); i++ {
 		tokens = append(tokens, madeUpWord(i))
 	}
-	tokens = append(tokens, endOfText)
+	tokens = append(tokens, controls...)
 	types = make([]int32, len(tokens))
 	for i := range types {
 		types[i] = typeNormal
+		if i >= n-len(controls) {
+			types[i] = typeControl
+		}
 	}
-	types[len(types)-1] = typeControl
 	return tokens, types, pairs
 }
 

@@ -94,7 +94,8 @@ func (p *plan) header() (*llama.Writer, error) {
 		writer.SetStrings("tokenizer.ggml.merges", merges),
 		writer.SetUint32("tokenizer.ggml.eos_token_id", last),
 		writer.SetUint32("tokenizer.ggml.padding_token_id", last),
-		writer.SetBool("tokenizer.ggml.add_bos_token", false))
+		writer.SetBool("tokenizer.ggml.add_bos_token", false),
+		writer.SetString("tokenizer.chat_template", chatTemplate))
 	for _, t := range p.tensors {
 		err = errors.Join(err, writer.AddTensor(t.name, t.dtype, t.shape...))
 	}

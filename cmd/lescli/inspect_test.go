@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func inspected(t *testing.T, preset string) inspection {
+	t.Helper()
+	stdout, stderr, code := lescli("inspect", tinyModel(t, preset), "--json", "-c", "512", "-ub", "64")
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	var report inspection
+	if err := json.Unmarshal([]byte(stdout), &report); err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func TestInspectCountsExperts(t *testing.T) {
+	const expert = 3 * 256 * 110 // gate, up and down in Q3_K, one block a row
+	cases := map[string]inspection{
+		"tiny-qwen3moe":         {Architecture: "qwen3moe", Layers: 4, MoELayers: 4},
+		"tiny-deepseek2":        {Architecture: "deepseek2", Layers: 5, MoELayers: 3, NextNBlocks: 1, NextNBytes: 8 * expert},
+		"tiny-qwen35moe-merged": {Architecture: "qwen35moe", Layers: 4, MoELayers: 4},
+		"tiny-gptoss":           {Architecture: "gpt-oss", Layers: 2, MoELayers: 2},
+	}
+	for preset, want := range cases {
+		t.Run(preset, func(t *testing.T) {
+			got := inspected(t, preset)
+			if got.Architecture != want.Architecture || got.Layers != want.Layers || got.MoELayers != want.MoELayers ||
+				got.NextNBlocks != want.NextNBlocks || got.NextNBytes != want.NextNBytes {
+				t.Errorf("report is %+v", got)
+			}
+			if got.Experts != 8 || got.Used != 2 || got.ExpertBytes != expert || got.RoutedBytes != int64(8*expert*want.MoELayers) {
+				t.Errorf("experts are %+v", got)
+			}
+			if got.DenseBytes <= 0 || got.KVBytes <= 0 || got.ComputeBytes <= 0 || len(got.Unknown) != 0 {
+				t.Errorf("memory is %+v", got)
+			}
+			if got.FullBytes != got.DenseBytes+got.RoutedBytes+got.KVBytes+got.ComputeBytes+got.ProcessBytes {
+				t.Errorf("parts do not add up: %+v", got)
+			}
+			checkBudgets(t, got)
+		})
+	}
+}
+
+// checkBudgets wants the floor first, everything last, and no line that takes
+// more than it has.
+func checkBudgets(t *testing.T, r inspection) {
+	t.Helper()
+	first, last := r.Budgets[0], r.Budgets[len(r.Budgets)-1]
+	if first.BudgetBytes != r.FloorBytes || last.Slots != r.Experts || last.TotalBytes != r.FullBytes {
+		t.Errorf("first line %+v, last line %+v", first, last)
+	}
+	for _, line := range r.Budgets {
+		if line.TotalBytes > line.BudgetBytes {
+			t.Errorf("line takes too much: %+v", line)
+		}
+	}
+}
+
+func TestInspectOfADenseModelHasNoBudgets(t *testing.T) {
+	if got := inspected(t, "tiny-qwen3"); got.MoELayers != 0 || len(got.Budgets) != 0 || got.FloorBytes != got.FullBytes {
+		t.Errorf("report is %+v", got)
+	}
+}
+
+func TestBlockTensorNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"blk.12.ffn_up_exps.weight": "ffn_up_exps.weight", "token_embd.weight": "", "blk.x.y": "", "blk.3": "",
+	} {
+		layer, role, ok := blockTensor(name)
+		if ok != (want != "") || (ok && (role != want || layer != 12)) {
+			t.Errorf("%s is %d, %q, %v", name, layer, role, ok)
+		}
+	}
+}

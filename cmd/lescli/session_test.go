@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/les-project/les/cgo/llama"
+)
+
+// fakeStreaming stands in for the engine: the model stays resident, and the
+// counters are made up.
+type fakeStreaming struct {
+	enabled bool
+	loads   int // Open calls while enabled
+	config  engineConfig
+	openErr error
+}
+
+func (f *fakeStreaming) Enable()  { f.enabled = true }
+func (f *fakeStreaming) Disable() { f.enabled = false }
+
+func (f *fakeStreaming) Open(_ *llama.Model, _ *llama.Context, config engineConfig) (engine, error) {
+	if f.enabled {
+		f.loads++
+	}
+	f.config = config
+	return fakeEngine{config}, f.openErr
+}
+
+type fakeEngine struct{ config engineConfig }
+
+func (f fakeEngine) Plan() enginePlan {
+	return enginePlan{Slots: f.config.Slots, Experts: 8, Used: 2, BudgetBytes: f.config.BudgetBytes, TotalBytes: 1000}
+}
+
+func (fakeEngine) Stats() engineStats {
+	return engineStats{
+		Lookups: 100, Hits: 60, Joins: 25, Misses: 15, Recall: 0.5, Precision: 0.25,
+		BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6,
+	}
+}
+
+func (fakeEngine) ResetStats() {}
+func (fakeEngine) Err() error  { return nil }
+func (fakeEngine) Close()      {}
+
+func useFake(t *testing.T) *fakeStreaming {
+	fake, before := &fakeStreaming{}, streaming
+	streaming = fake
+	t.Cleanup(func() { streaming = before })
+	return fake
+}
+
+func TestRunWritesTheSummary(t *testing.T) {
+	fake := useFake(t)
+	model := tinyModel(t, "tiny-qwen3moe")
+	report := filepath.Join(t.TempDir(), "report.json")
+	stdout, stderr, code := lescli("run", "-m", model, "-p", "Hello", "-n", "9", "--seed", "3",
+		"--les-slots", "4", "--les-lookahead", "0", "--json", report)
+	if code != exitOK || len(stdout) < 9 {
+		t.Fatalf("exit code %d, %q, %s", code, stdout, stderr)
+	}
+	if fake.loads != 1 || fake.enabled || fake.config.Slots != 4 || fake.config.Lookahead != 0 {
+		t.Errorf("engine was opened as %+v", fake)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]any{
+		"model": model, "architecture": "qwen3moe", "stop": stopLimit, "prompt_tokens": 5.0, "generated_tokens": 9.0,
+		"les": "on", "slots": 4.0, "budget_bytes": 0.0, "hit_rate": 0.6, "join_rate": 0.25, "miss_rate": 0.15,
+		"recall": 0.5, "precision": 0.25, "bytes_per_token": 200.0, "stall_ms_per_token": 1.0,
+	} {
+		if fields[name] != want {
+			t.Errorf("%s is %v, want %v", name, fields[name], want)
+		}
+	}
+	for _, name := range []string{"decode_tps", "prefill_tps", "peak_rss_bytes", "load_seconds", "first_seconds"} {
+		if number, ok := fields[name].(float64); !ok || number <= 0 {
+			t.Errorf("%s is %v", name, fields[name])
+		}
+	}
+}
+
+func TestStreamingIsPlannedFromMemoryWhenNothingIsAsked(t *testing.T) {
+	fake := useFake(t)
+	_, stderr, code := lescli("run", "-m", tinyModel(t, "tiny-qwen3moe"), "-p", "Hello", "-n", "1")
+	if code != exitOK || fake.config.Slots != slotsFromBudget || fake.config.BudgetBytes <= 0 || fake.config.Lookahead != 1 {
+		t.Errorf("exit code %d, opened as %+v: %s", code, fake.config, stderr)
+	}
+	if !strings.Contains(stderr, "les on:") {
+		t.Errorf("nothing says that streaming is on: %s", stderr)
+	}
+}
+
+func TestDenseModelRunsAndSaysWhyNothingIsStreamed(t *testing.T) {
+	useFake(t)
+	_, stderr, code := lescli("run", "-m", tinyModel(t, "tiny-qwen3"), "-p", "Hello", "-n", "2", "--les-slots", "2")
+	if code != exitOK || !strings.Contains(stderr, "les off: architecture qwen3 has no routed experts") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestStreamingInVainIsAnError(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	streamed := streaming
+	streaming = noStreaming{}
+	defer func() { streaming = streamed }()
+	expectFailure(t, exitError, []string{model, errNoEngine.Error()}, "run", "-m", model, "-p", "x", "--les-slots", "2")
+	expectFailure(t, exitError, []string{model, errNoEngine.Error()}, "verify", "-m", model)
+}
+
+func TestEngineThatCannotOpenIsNamed(t *testing.T) {
+	fake := useFake(t)
+	fake.openErr = errors.New("the budget is below the floor")
+	model := tinyModel(t, "tiny-qwen3moe")
+	expectFailure(t, exitError, []string{model, "below the floor"}, "run", "-m", model, "-p", "x", "--les-budget", "1M")
+}
+
+func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	expectFailure(t, exitError, []string{"--ctx 256"}, "run", "-m", model, "-c", "256", "--les", "off", "-p", strings.Repeat("zz ", 300))
+}
+
+func TestReportThatCannotBeWrittenIsRefusedFirst(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{dir, filepath.Join(dir, "none", "report.json")} {
+		expectFailure(t, exitError, []string{"--json", name[:len(dir)]}, "run", "-m", "none.gguf", "-p", "x", "--json", name)
+		expectFailure(t, exitError, []string{"--json", name[:len(dir)]}, "bench", "-m", "none.gguf", "--json", name)
+	}
+}
+
+func TestVerbosePrintsTheLog(t *testing.T) {
+	_, stderr, code := lescli("inspect", "-v", tinyModel(t, "tiny-qwen3"))
+	if code != exitOK || !strings.Contains(stderr, "n_embd") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestChatPutsThePromptIntoTheTemplate(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "report.json")
+	_, stderr, code := lescli("run", "-m", tinyModel(t, "tiny-qwen3moe"), "--les", "off", "--chat", "-p", "Q", "-n", "1", "--json", report)
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields summary
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	// <|im_start|> u s er \n Q <|im_end|> \n <|im_start|> a s s i s t an t \n
+	if fields.PromptTokens != 18 {
+		t.Errorf("the prompt has %d tokens", fields.PromptTokens)
+	}
+}
+
+func TestBenchReportsSpreadAndCounters(t *testing.T) {
+	useFake(t)
+	report := filepath.Join(t.TempDir(), "bench.json")
+	stdout, stderr, code := lescli("bench", "-m", tinyModel(t, "tiny-qwen3moe"), "-p", "20", "-ub", "8", "-n", "4", "-r", "3", "--les-slots", "all", "--json", report)
+	if code != exitOK || !strings.Contains(stdout, "3 samples") {
+		t.Fatalf("exit code %d, %q, %s", code, stdout, stderr)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields benchReport
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	if fields.Slots != 8 || len(fields.Decode.Samples) != 3 || fields.Decode.Min > fields.Decode.Median ||
+		fields.Decode.Median > fields.Decode.Max || fields.Prefill.Median <= 0 || *fields.HitRate != 0.6 {
+		t.Errorf("report is %+v", fields)
+	}
+}
