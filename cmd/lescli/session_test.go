@@ -20,7 +20,7 @@ type fakeStreaming struct {
 	openErr error
 }
 
-func (f *fakeStreaming) Enable()  { f.enabled = true }
+func (f *fakeStreaming) Enable() error { f.enabled = true; return nil }
 func (f *fakeStreaming) Disable() { f.enabled = false }
 
 func (f *fakeStreaming) Open(_ *llama.Model, _ *llama.Context, config engineConfig) (engine, error) {
