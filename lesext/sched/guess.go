@@ -82,9 +82,10 @@ func (s *Scheduler) cancelAllLocked(k expert.Key) (demand bool) {
 	m := &s.mu
 	s.cancelGuessLocked(k)
 	for i, run := range s.runs[k.Layer] {
-		if m.queue.Cancel(s.readID(k, i)) {
+		if id := s.readID(k, i); m.queue.Cancel(id) {
 			at, _ := m.table.Lookup(k)
 			m.table.Dropped(at, run.Mask)
+			m.attempts[id] = 0
 			demand = true
 		}
 	}
