@@ -2,9 +2,14 @@
 #include "memory.h"
 #include "llama-ext.h"
 
+#include <cstring>
+
 les_llama_memory les_llama_memory_measure(const llama_context * lctx) {
     les_llama_memory sum = {0, 0, 0};
     for (const auto & entry : llama_get_memory_breakdown(lctx)) {
+        if (strcmp(ggml_backend_buft_name(entry.first), "LES") == 0) {
+            continue; // streamed experts: addresses without memory
+        }
         sum.model_bytes   += entry.second.model;
         sum.context_bytes += entry.second.context;
         sum.compute_bytes += entry.second.compute;

@@ -675,7 +675,7 @@ static void les_cpu_predict(struct ggml_compute_params * params, struct ggml_ten
 
 bool les_cpu_has_streamed(const struct ggml_tensor * op) {
     for (int i = 0; i < GGML_MAX_SRC; i++) {
-        if (les_tensor_is_streamed(op->src[i])) {
+        if (les_hook_is_streamed(op->src[i])) {
             return true;
         }
     }
@@ -685,14 +685,14 @@ bool les_cpu_has_streamed(const struct ggml_tensor * op) {
 bool les_cpu_supports_op(const struct ggml_tensor * op) {
     bool fused = false;
     if (op->op == GGML_OP_MUL_MAT_ID) {
-        return les_tensor_is_streamed(op->src[0]) && op->src[1]->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32;
+        return les_hook_is_streamed(op->src[0]) && op->src[1]->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32;
     }
     return les_op_is(op, &fused);
 }
 
 bool les_cpu_work_size(int n_threads, const struct ggml_tensor * op, size_t * size) {
     bool fused = false;
-    if (op->op == GGML_OP_MUL_MAT_ID ? !les_tensor_is_streamed(op->src[0]) : !les_op_is(op, &fused)) {
+    if (op->op == GGML_OP_MUL_MAT_ID ? !les_hook_is_streamed(op->src[0]) : !les_op_is(op, &fused)) {
         return false;
     }
     if (op->op != GGML_OP_MUL_MAT_ID && !fused) {
@@ -708,7 +708,7 @@ bool les_cpu_work_size(int n_threads, const struct ggml_tensor * op, size_t * si
 
 bool les_cpu_compute_forward(struct ggml_compute_params * params, struct ggml_tensor * op) {
     bool fused = false;
-    if (op->op == GGML_OP_MUL_MAT_ID ? les_tensor_is_streamed(op->src[0]) : les_op_is(op, &fused) && fused) {
+    if (op->op == GGML_OP_MUL_MAT_ID ? les_hook_is_streamed(op->src[0]) : les_op_is(op, &fused) && fused) {
         les_cpu_moe(params, op);
         return true;
     }

@@ -11,7 +11,7 @@
 // Wider steps than this are prefill: they stream whole layers and are not predicted.
 #define LES_PREDICT_TOKENS_MAX 8
 
-bool les_tensor_is_streamed(const struct ggml_tensor * t) {
+bool les_hook_is_streamed(const struct ggml_tensor * t) {
     return t && t->extra && t->buffer && strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(t->buffer)), "LES") == 0;
 }
 
@@ -46,7 +46,7 @@ struct les_parts {
 };
 
 static bool les_is_plain_product(const struct ggml_tensor * t, int32_t layer) {
-    if (t->op != GGML_OP_MUL_MAT_ID || !les_tensor_is_streamed(t->src[0]) || les_weight_of(t->src[0])->layer != layer) {
+    if (t->op != GGML_OP_MUL_MAT_ID || !les_hook_is_streamed(t->src[0]) || les_weight_of(t->src[0])->layer != layer) {
         return false;
     }
     for (size_t i = 0; i < sizeof(t->op_params)/sizeof(t->op_params[0]); i++) {
@@ -104,7 +104,7 @@ static struct ggml_tensor * les_find_input(struct ggml_tensor * t, int depth) {
     if (!t || depth == 0) {
         return NULL;
     }
-    if (t->op == GGML_OP_MUL_MAT_ID && les_tensor_is_streamed(t->src[0])) {
+    if (t->op == GGML_OP_MUL_MAT_ID && les_hook_is_streamed(t->src[0])) {
         struct ggml_tensor * deeper = les_find_input(t->src[1], depth - 1);
         return deeper ? deeper : t->src[1];
     }
@@ -132,7 +132,7 @@ static struct ggml_tensor * les_next_router(const struct les_model * model, int3
 }
 
 struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_cgraph * gf, struct ggml_tensor * down, int32_t gating) {
-    if (down->op != GGML_OP_MUL_MAT_ID || !les_tensor_is_streamed(down->src[0]) || les_weight_of(down->src[0])->layer < 0) {
+    if (down->op != GGML_OP_MUL_MAT_ID || !les_hook_is_streamed(down->src[0]) || les_weight_of(down->src[0])->layer < 0) {
         return down;
     }
     struct les_model * model = les_weight_of(down->src[0])->model;
@@ -166,7 +166,7 @@ bool les_hook_graph_failed(const struct ggml_cgraph * gf) {
         const struct ggml_tensor * t = gf->nodes[i];
         bool fused = false;
         const bool ours = (les_op_is(t, &fused) && fused) ||
-                          (t->op == GGML_OP_MUL_MAT_ID && les_tensor_is_streamed(t->src[0]));
+                          (t->op == GGML_OP_MUL_MAT_ID && les_hook_is_streamed(t->src[0]));
         if (ours && ggml_get_op_params_i32(t, LES_PARAM_FAILED) != 0) {
             return true;
         }

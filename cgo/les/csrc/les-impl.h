@@ -101,8 +101,6 @@ static inline const struct les_weight * les_weight_of(const struct ggml_tensor *
     return (const struct les_weight *) t->extra;
 }
 
-bool les_tensor_is_streamed(const struct ggml_tensor * t);
-
 // Called by the buffer when it takes in a tensor. Returns what tensor->extra is to hold.
 LES_API struct les_weight * les_model_add_weight(struct les_model * model, struct ggml_tensor * t);
 LES_API struct les_model *  les_model_loading(void);

@@ -186,7 +186,7 @@ bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32
     if (!model || model->owner != owner) {
         return false;
     }
-    if (!les_tensor_is_streamed(tensor)) {
+    if (!les_hook_is_streamed(tensor)) {
         les_model_note_router(model, tensor);
         return false;
     }

@@ -137,6 +137,9 @@ LES_API bool les_hook_weight_data(const void * owner, struct ggml_tensor * tenso
 // Replaces the nodes of one MoE layer by the fused one where they allow it; down is the last matrix product.
 LES_API struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_cgraph * gf, struct ggml_tensor * down, int32_t gating);
 
+// True if the tensor's experts are streamed; NULL is not.
+LES_API bool les_hook_is_streamed(const struct ggml_tensor * tensor);
+
 // True if a node of this graph that needs streamed experts has failed.
 LES_API bool les_hook_graph_failed(const struct ggml_cgraph * gf);
 
