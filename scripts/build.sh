@@ -25,10 +25,10 @@ if [ ! -e "$build/CMakeCache.txt" ] && command -v ninja >/dev/null; then
 fi
 # shellcheck disable=SC2206
 arguments=(${LES_CMAKE_ARGS:-})
-cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} ${arguments[@]+"${arguments[@]}"} >"$root/.cmake-log.part" ||
-    { cat "$root/.cmake-log.part" >&2; exit 1; }
-grep -E '^-- (LES|lescli):' "$root/.cmake-log.part" || true
-mv "$root/.cmake-log.part" "$build/configure.log"
+mkdir -p "$build"
+cmake -S . -B "$build" ${generator[@]+"${generator[@]}"} ${arguments[@]+"${arguments[@]}"} \
+    >"$build/configure.log" 2>&1 || { cat "$build/configure.log" >&2; exit 1; }
+grep -E '^-- (LES|lescli):' "$build/configure.log" || true
 
 jobs=${LES_JOBS:-$(getconf _NPROCESSORS_ONLN)}
 targets=("$@")
