@@ -39,7 +39,6 @@ endforeach()
 if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
     add_custom_target(lescli ALL
         COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
-                CC=${CMAKE_C_COMPILER} CXX=${CMAKE_CXX_COMPILER}
                 ${CMAKE_SOURCE_DIR}/scripts/go.sh build -o ${CMAKE_BINARY_DIR}/bin/lescli ./cmd/lescli
         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
         COMMENT "Building lescli"
@@ -47,9 +46,8 @@ if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
     add_dependencies(lescli llama ggml llama-common)
 else()
     message(STATUS "lescli: skipped, cmd/lescli is missing")
-    add_custom_target(lescli ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing"
-        COMMAND ${CMAKE_COMMAND} -E true
-        DEPENDS llama ggml llama-common)
+    add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")
+    add_dependencies(lescli llama ggml llama-common)
 endif()
 
 # Every cgo/les/csrc/test/test-*.c (or .cpp) is a program of its own that returns

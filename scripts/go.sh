@@ -18,15 +18,21 @@ sha256() {
 headers=$(find "$llama/include" "$llama/ggml/include" cgo -name '*.h' -type f 2>/dev/null |
     LC_ALL=C sort | while read -r file; do cat "$file"; done | sha256)
 
-# $ORIGIN lets build/bin be moved as a whole; the absolute path serves test
-# binaries, which the go command runs from a temporary directory.
+# Programs find the libraries beside them, wherever build/bin is moved to. Test
+# binaries run from a temporary directory and are told by the environment.
+include="'-I$llama/include' '-I$llama/ggml/include' '-I$root/cgo/les/csrc' -DLES_HEADERS=0x$headers"
 case $(uname -s) in
-Darwin) origin=@loader_path ;;
-*) origin="\$ORIGIN" ;;
+Darwin)
+    rpath="-Wl,-rpath,@loader_path"
+    export DYLD_LIBRARY_PATH="$build/bin${DYLD_LIBRARY_PATH:+:$DYLD_LIBRARY_PATH}"
+    ;;
+*)
+    rpath="-Wl,-rpath,\$ORIGIN '-Wl,-rpath-link,$build/bin'"
+    export LD_LIBRARY_PATH="$build/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    ;;
 esac
-
 export CGO_ENABLED=1
-export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} '-I$llama/include' '-I$llama/ggml/include' '-I$root/cgo/les/csrc' -DLES_HEADERS=0x$headers"
-export CGO_CXXFLAGS="${CGO_CXXFLAGS:--O2 -g} '-I$llama/include' '-I$llama/ggml/include' '-I$root/cgo/les/csrc' -DLES_HEADERS=0x$headers"
-export CGO_LDFLAGS="${CGO_LDFLAGS:-} '-L$build/bin' -Wl,-rpath,$origin '-Wl,-rpath,$build/bin'"
+export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} $include"
+export CGO_CXXFLAGS="${CGO_CXXFLAGS:--O2 -g} $include"
+export CGO_LDFLAGS="${CGO_LDFLAGS:-} '-L$build/bin' $rpath"
 exec go "$@"

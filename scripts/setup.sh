@@ -12,6 +12,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 cmake_min=3.18
 
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
 tests=no
 install=yes
 for argument in "$@"; do
@@ -36,7 +39,14 @@ missing() {
     fi
     [ "$tests" = no ] || have shellcheck || echo shellcheck
     # npm is a heavy package: only where the source cannot come from elsewhere.
-    if have git && ! have npm && [ "$(scripts/llama.sh source)" = npm ]; then echo npm; fi
+    [ "$source" != npm ] || have npm || echo npm
+}
+
+# Where llama.cpp would come from; asking costs a time-out where upstream is not
+# reachable, so it is asked once. Needs git.
+source=unknown
+ask_source() {
+    if [ "$source" = unknown ] && have git; then source=$(scripts/llama.sh source); fi
 }
 
 # package names the package of a package manager ($1) that brings a command ($2).
@@ -61,9 +71,11 @@ install_apt() {
         sudo=(sudo -n)
     fi
     # shellcheck disable=SC2046
-    ${sudo[@]+"${sudo[@]}"} apt-get update -qq &&
-        ${sudo[@]+"${sudo[@]}"} env DEBIAN_FRONTEND=noninteractive \
-            apt-get install -y -qq --no-install-recommends $(packages apt "$1")
+    {
+        ${sudo[@]+"${sudo[@]}"} apt-get update -qq &&
+            ${sudo[@]+"${sudo[@]}"} env DEBIAN_FRONTEND=noninteractive \
+                apt-get install -y -qq --no-install-recommends $(packages apt "$1")
+    } >"$log" 2>&1 || { tail -n 20 "$log" >&2; return 1; }
 }
 
 # Apple's compiler cannot be installed without a dialogue.
@@ -94,6 +106,7 @@ check_go() {
 
 # Git comes first: whether npm is needed shows only once git can ask upstream.
 for round in 1 2; do
+    ask_source
     lacking=$(missing | sort -u | tr '\n' ' ')
     lacking=${lacking% }
     [ -n "$lacking" ] || break
@@ -105,6 +118,7 @@ for round in 1 2; do
     fi
 done
 
+ask_source
 lacking=$(missing | sort -u | tr '\n' ' ')
 status=0
 [ -z "$lacking" ] || { advice "${lacking% }"; status=1; }
