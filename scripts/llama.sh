@@ -214,7 +214,7 @@ list_patches() {
         [ -e "$file" ] || continue
         n=$((n + 1))
         name=$(basename "$file")
-        [[ $name =~ ^[0-9]{4}(-[a-z0-9]+)+\.patch$ ]] || die "$name is not named NNNN-area-verb-noun.patch"
+        [[ $name =~ ^[0-9]{4}-[A-Za-z0-9._-]+\.patch$ ]] || die "$name is not named NNNN-area-verb-noun.patch"
         [ "${name%%-*}" = "$(printf %04d "$n")" ] || die "$name should be number $(printf %04d "$n")"
         echo "$file"
     done
