@@ -4,8 +4,8 @@
 # each layer in memory. The summary lescli ends with says what was read and how
 # long it was waited for.
 #
-# Environment: LES_MODEL (a GGUF file instead of the reference model),
-# LES_PROMPT, LES_SLOTS (expert slots per layer, 4).
+# Environment: LES_PROMPT, LES_SLOTS (expert slots per layer, 4), LES_MODEL (read
+# by lescli: a GGUF file instead of the reference model).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -28,7 +28,6 @@ fi
 
 step "3/3 run: $slots experts per layer in memory, the rest on flash"
 arguments=(run -p "$prompt" --les-slots "$slots")
-[ -z "${LES_MODEL:-}" ] || arguments+=(-m "$LES_MODEL")
 printf '$ %s' "$build/bin/lescli"
 printf ' %q' "${arguments[@]}"
 printf '\n\n'

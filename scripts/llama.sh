@@ -283,14 +283,24 @@ refuse_unsaved_work() {
 }
 
 cmd_apply() {
-    local id commit count
+    local id saved
     need_base
     id=$(series_id)
-    count=$(up rev-list --count les-base..HEAD)
-    if [ "$(state)" = "$id $(up rev-parse HEAD)" ]; then
-        say "series is applied already ($count patches)"
+    saved=$(state)
+    if [ "$saved" = "$id $(up rev-parse HEAD)" ]; then
+        say "series is applied already ($(up rev-list --count les-base..HEAD) patches)"
         return
     fi
+    # Somebody is working on the series: what is there gets built, not undone.
+    if [ "${saved%% *}" = "$id" ]; then
+        say "note: $dir has commits that patches/ does not: refresh exports them"
+        return
+    fi
+    apply_series
+}
+
+apply_series() {
+    local commit
     commit=$(commit_series "$patches")
     refuse_unsaved_work "$commit"
     up reset -q --hard "$commit"

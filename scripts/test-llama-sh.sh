@@ -152,11 +152,13 @@ test_tampering() {
     LLAMA_CPP_SRC=$work/tampered ok "a change outside the pinned entries is accepted" fetch
     rm -rf "$LES_LLAMA_DIR"
     ok "fetch" fetch
+    ok "apply" apply
 }
 
 test_refresh_and_apply() {
     change "src: add first call" 2 "first"
-    refused "apply does not drop commits" "refresh" apply
+    ok "apply leaves new commits alone" apply
+    case $out in *"refresh exports them"*) pass ;; *) fail "apply says so" "$out" ;; esac
     ok "refresh exports" refresh
     change "src: add second call" 7 "second"
     ok "refresh exports two" refresh
@@ -174,6 +176,9 @@ test_refresh_and_apply() {
     same "apply is idempotent" "${out#*already}" " (2 patches)"
     ok "the applied series verifies" verify
     rm "$LES_PATCHES_DIR/0002-"*
+    change "src: add third call" 8 "third"
+    refused "apply does not drop commits" "run scripts/llama.sh refresh" apply
+    in_llama reset -q --hard HEAD~1
     refused "verify sees a missing patch" "not upstream + series" verify
     refused "refresh does not undo a change of patches/" "apply first" refresh
     ok "apply follows patches/" apply
