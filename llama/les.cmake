@@ -35,7 +35,8 @@ foreach (tool llama-cli llama-server llama-bench llama-perplexity llama-quantize
 endforeach()
 
 # lescli is built by the go command every time: it has its own cache and knows
-# better than a list of files here whether there is anything to do.
+# better than a list of files here whether there is anything to do. llama-common
+# is not needed: it would double what the demo has to build.
 if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
     add_custom_target(lescli ALL
         COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
@@ -43,11 +44,11 @@ if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
         COMMENT "Building lescli"
         VERBATIM)
-    add_dependencies(lescli llama ggml llama-common)
+    add_dependencies(lescli llama ggml)
 else()
     message(STATUS "lescli: skipped, cmd/lescli is missing")
     add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")
-    add_dependencies(lescli llama ggml llama-common)
+    add_dependencies(lescli llama ggml)
 endif()
 
 # Every cgo/les/csrc/test/test-*.c (or .cpp) is a program of its own that returns
