@@ -14,6 +14,9 @@ set(LLAMA_BUILD_APP       OFF CACHE BOOL "llama: build the unified binary")
 set(LLAMA_TOOLS_INSTALL   OFF CACHE BOOL "llama: install tools")
 set(LLAMA_TESTS_INSTALL   OFF CACHE BOOL "llama: install tests")
 
+# What is built is the release that llama/upstream.lock pins.
+set(LLAMA_BUILD_IS_DEV    OFF CACHE BOOL "llama: dev build")
+
 # Nothing is downloaded while building: models are local files, so no HTTPS, and
 # the server comes without its web page, which would be fetched or built by npm.
 set(LLAMA_OPENSSL         OFF CACHE BOOL "llama: use openssl to support HTTPS")

@@ -124,6 +124,7 @@ native() {
         # shellcheck disable=SC2086
         go_test cgo scripts/go.sh test -json $packages
     fi
+    check llama-archs "$build/bin/test-llama-archs"
     [ ! -d cgo/les/csrc/test ] || check c-tests ctest_les
     [ ! -x scripts/verify-matrix.sh ] || check verify-matrix scripts/verify-matrix.sh
 }
