@@ -48,13 +48,12 @@ skip() {
     fi
 }
 
-# go_test runs `$2... test -json` and lets testsum read it. A failure that leaves
+# go_test runs a `go test -json` command and lets testsum read it. A failure that leaves
 # no event (a flag or pattern refused) shows in the status of the go command.
 go_test() {
     local name=$1 status=0
     shift
     "$@" >"$logs/$name.json" 2>"$logs/$name.err" </dev/null || status=$?
-    printf '      '
     "$logs/testsum" -allow "$allow" -totals "$totals" "$name" <"$logs/$name.json" || status=1
     if [ "$status" -ne 0 ] && [ -s "$logs/$name.err" ]; then
         sed 's/^/      /' "$logs/$name.err"

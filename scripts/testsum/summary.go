@@ -150,6 +150,10 @@ func (s *summary) print(w io.Writer, stage string) {
 			fmt.Fprint(w, s.output[name].String())
 		}
 	}
-	fmt.Fprintf(w, "%s: %d passed, %d failed, %d skipped (%d unexpected)\n",
-		stage, s.passed, len(s.failed), s.skipped, len(s.unexpected))
+	verdict := "ok"
+	if !s.clean() {
+		verdict = "FAIL"
+	}
+	fmt.Fprintf(w, "%-5s %s: %d passed, %d failed, %d skipped (%d unexpected)\n",
+		verdict, stage, s.passed, len(s.failed), s.skipped, len(s.unexpected))
 }

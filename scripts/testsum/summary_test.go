@@ -44,7 +44,7 @@ func TestFailurePrintsItsOutput(t *testing.T) {
 {"Action":"fail","Package":"p"}`)
 	var out strings.Builder
 	s.print(&out, "stage")
-	want := "FAIL p TestB\nwant 1\nstage: 0 passed, 1 failed, 0 skipped (0 unexpected)\n"
+	want := "FAIL p TestB\nwant 1\nFAIL  stage: 0 passed, 1 failed, 0 skipped (0 unexpected)\n"
 	if out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
