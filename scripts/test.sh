@@ -85,9 +85,10 @@ ctest_les() {
 }
 
 # With LES off the patched tree has none of our files in it. The compiler cache
-# holds most of it from the build before.
+# holds most of it from the build before: paths relative to a directory beside
+# that one are the same.
 build_off() {
-    LES_BUILD_DIR=$build/off LES_CMAKE_ARGS=-DLES=OFF scripts/build.sh llama
+    LES_BUILD_DIR=$build-off LES_CMAKE_ARGS=-DLES=OFF scripts/build.sh llama
 }
 
 static_checks() {
