@@ -10,7 +10,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${LES_BUILD_DIR:-$root/build}
-prompt=${LES_PROMPT:-Once upon a time}
+prompt=${LES_PROMPT:-// Reverse returns a copy of s with its bytes in reverse order.}
 slots=${LES_SLOTS:-4}
 cd "$root"
 
