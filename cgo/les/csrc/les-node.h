@@ -46,8 +46,9 @@ struct les_head {
     _Atomic int32_t predict_done;
     _Atomic int32_t left;         // threads that have no more work in this node
     int32_t n_entries;
-    int32_t starved; // experts that had no slot when the node started; thread 0 only
-    char pad[LES_CACHE_LINE - 6*4];
+    int32_t starved;   // experts that had no slot when the node started; constant after the barrier
+    int32_t n_guesses; // of a lookahead node of its own; constant after the barrier
+    char pad[LES_CACHE_LINE - 7*4];
 };
 
 struct les_row {
