@@ -133,6 +133,7 @@ struct fake_sched {
     int32_t  status_routed;    // what the callbacks return when it is negative
     int32_t  status_predicted;
     int32_t  status_released;
+    int32_t  n_graphs;   // how many graphs run at a time, 1 unless set
     bool     stuck;      // fills nothing
     int32_t  guess_us;   // how long the predicted callback takes
     _Atomic int guess_begun;

@@ -148,12 +148,63 @@ static void many_steps_in_turn_equal_upstream(void) {
     with_pool(&forms[4], 16, 3, 1000, chains, 60);
 }
 
+struct shared_run {
+    struct moe_graph plain;
+    struct moe_graph stream;
+    pthread_t        thread;
+};
+
+static void * run_many(void * user) {
+    struct shared_run * r = user;
+    for (int i = 0; i < 40; i++) {
+        moe_graph_run(&r->stream);
+        CHECK(!les_hook_graph_failed(r->stream.graph));
+        moe_graph_check_equal(&r->plain, &r->stream, "two graphs at a time");
+    }
+    return NULL;
+}
+
+// Two contexts of one model: each node goes on as soon as any of its experts has a slot, so that neither can hold up
+// the other for good, whatever they pin.
+static void two_graphs_share_one_pool(void) {
+    static const int32_t slots[] = { 1, 3, 9 };
+    for (size_t k = 0; k < 3; k++) {
+        const struct fake_layer layers[] = { layer_of(&forms[5], 0, 8), layer_of(&forms[5], 1, 8) };
+        struct fake_model m;
+        struct fake_sched s;
+        struct shared_run r[2];
+        fake_model_init(&m, layers, 2, 55);
+        fake_sched_init(&s, &m, slots[k], 20);
+        s.n_graphs = 2; // no graph is running
+        for (int i = 0; i < 2; i++) {
+            const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 1 + 2*i, .n_used = 4, .n_threads = 2 };
+            moe_graph_init(&r[i].plain, &m, &c, false);
+            moe_graph_init(&r[i].stream, &m, &c, true);
+            moe_graph_input(&r[i].plain, &m, 8 + (uint64_t) i);
+            moe_graph_input(&r[i].stream, &m, 8 + (uint64_t) i);
+            moe_graph_run(&r[i].plain);
+        }
+        for (int i = 0; i < 2; i++) {
+            CHECK(pthread_create(&r[i].thread, NULL, run_many, &r[i]) == 0);
+        }
+        for (int i = 0; i < 2; i++) {
+            CHECK(pthread_join(r[i].thread, NULL) == 0);
+            moe_graph_free(&r[i].plain);
+            moe_graph_free(&r[i].stream);
+        }
+        fake_sched_check_idle(&s);
+        fake_sched_free(&s);
+        fake_model_free(&m);
+    }
+}
+
 int main(void) {
     alarm(WATCHDOG_SECONDS);
     RUN(each_form_equals_upstream_for_each_width);
     RUN(each_activation_equals_upstream);
     RUN(each_pool_from_one_slot_to_all_equals_upstream);
     RUN(many_steps_in_turn_equal_upstream);
+    RUN(two_graphs_share_one_pool);
     printf("ok\n");
     return 0;
 }
