@@ -67,7 +67,8 @@ void les_node_init(struct les_node * node, struct ggml_tensor * dst, char * base
     node->count   = les_take(node, base, n_expert*sizeof(int32_t));
     node->xq_up   = les_take(node, base, les_quantised_bytes(first, n_x));
     node->xq_gate = node->xq_up;
-    if (node->gate && les_dot_type(node->gate) != les_dot_type(node->up)) {
+    node->gate_apart = node->gate && les_dot_type(node->gate) != les_dot_type(node->up);
+    if (node->gate_apart) {
         node->xq_gate = les_take(node, base, les_quantised_bytes(node->gate, n_x));
     }
     if (node->up) {
