@@ -3,6 +3,7 @@
 #include "les-node.h"
 
 #include <math.h>
+#include <string.h>
 
 // The score by which the router of this kind selects, as llama.cpp computes it before its top-k.
 static float les_selection_score(float logit, const struct les_router * r, int32_t gating, int64_t i) {
@@ -126,8 +127,10 @@ static void les_predict_end(const struct les_node * node, int32_t next, int32_t 
 
 // A lookahead node of its own, for layers that are not fused.
 void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * op) {
+    struct ggml_custom_op_params custom;
+    memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
     struct les_head *    head   = params->wdata;
-    struct les_model *   m      = ((const struct ggml_custom_op_params *) op->op_params)->userdata;
+    struct les_model *   m      = custom.userdata;
     struct ggml_tensor * router = op->src[2];
     const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
     const int32_t next  = m->layers[layer].next;

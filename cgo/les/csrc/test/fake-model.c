@@ -39,9 +39,10 @@ static void fill_weights(uint8_t * data, enum ggml_type type, size_t n_bytes, ui
     int32_t at[2];
     block_scales(type, at);
     const size_t size = ggml_type_size(type);
+    const float  most = type == GGML_TYPE_IQ4_XS ? 0.00005f : 0.001f; // its other factors are the largest
     for (size_t i = 0; i < n_bytes; i += size) {
         for (int k = 0; k < 2 && at[k] >= 0; k++) {
-            const ggml_fp16_t scale = ggml_fp32_to_fp16(0.001f*chance_float(state));
+            const ggml_fp16_t scale = ggml_fp32_to_fp16(most*chance_float(state));
             memcpy(data + i + at[k], &scale, sizeof(scale));
         }
     }
