@@ -33,8 +33,9 @@ static void fill_weights(uint8_t * data, enum ggml_type type, size_t n_bytes, ui
         }
         return;
     }
-    for (size_t i = 0; i < n_bytes; i++) {
-        data[i] = (uint8_t) chance(state);
+    for (size_t i = 0; i < n_bytes; i += 4) {
+        const uint32_t bits = chance(state);
+        memcpy(data + i, &bits, n_bytes - i < 4 ? n_bytes - i : 4);
     }
     int32_t at[2];
     block_scales(type, at);

