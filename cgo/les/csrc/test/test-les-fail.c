@@ -205,13 +205,13 @@ static void close_ends_a_step_that_waits(void) {
 
 // Close at any moment of steps that work: either way it is the last moment of a callback.
 static void close_at_any_moment(void) {
-    for (int i = 0; i < 120; i++) {
+    for (int i = 0; i < 48; i++) {
         struct rig r;
         rig_init(&r, &chains[i % N_CHAINS], 5, 50);
         les_model_set_lookahead(r.m.les, 1, 2);
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, run_graph, &r) == 0);
-        usleep((useconds_t) (i*37 % 3000));
+        usleep((useconds_t) (i*61 % 3000));
         les_model_close(r.m.les);
         const uint64_t n_calls = fake_sched_calls(&r.s);
         CHECK(pthread_join(thread, NULL) == 0);
