@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/plan"
 )
 
 // streamer is the joint between this program and the engine that streams
@@ -31,9 +32,9 @@ type engine interface {
 
 // engineConfig chooses how experts are streamed.
 type engineConfig struct {
-	BudgetBytes int64         // for the whole process; 0 when Slots decides
-	Slots       int           // expert slots a layer, slotsFromBudget when the budget decides
-	Used        int           // experts a token uses in a layer
+	BudgetBytes int64 // for the whole process; 0 when Slots decides
+	Slots       int   // expert slots a layer, slotsFromBudget when the budget decides
+	File        *modelFile
 	WorkBytes   int64         // the CPU backend's work buffer
 	Lookahead   int           // layers ahead whose experts are guessed and read
 	Lanes       int           // reads in flight, 0 for the engine's choice
@@ -44,12 +45,9 @@ const slotsFromBudget = -1
 
 // enginePlan is where memory goes.
 type enginePlan struct {
-	DenseBytes, KVBytes, ComputeBytes, SlotBytes int64
-	ProcessBytes                                 int64 // vocabulary, code, runtime
-	Slots, Layers, Experts, Used                 int
-	ExpertBytes                                  int64
-	FloorBytes, BudgetBytes, TotalBytes          int64
-	Reason                                       string // why the engine streams nothing; empty when it does
+	plan.Plan
+	Reason   string         // why the engine streams nothing; empty when it does
+	Resident []expertTensor // tensors with a slice for each expert that are not streamed
 }
 
 // engineStats count since the last ResetStats.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/plan"
 )
 
 func init() { streaming = &lesStreaming{} }
@@ -35,7 +37,7 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 	if err != nil {
 		return nil, err
 	}
-	err = l.streamed.Seal(paths, config.Used)
+	err = l.streamed.Seal(paths, config.File.used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		return residentEngine{reason: err.Error()}, nil
 	}
@@ -44,7 +46,7 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 	}
 	memory := lctx.Memory()
 	opened, err := l.streamed.Open(les.Config{
-		Usage:         les.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: config.WorkBytes},
+		Usage:         plan.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: config.WorkBytes},
 		Budget:        config.BudgetBytes,
 		SlotsPerLayer: config.Slots,
 		Lookahead:     config.Lookahead > 0,
@@ -55,7 +57,7 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 	if err != nil {
 		return nil, err
 	}
-	e := &lesEngine{engine: opened, streamed: l.streamed}
+	e := &lesEngine{engine: opened, streamed: l.streamed, resident: notStreamed(config.File, l.streamed.Geometry())}
 	l.streamed = nil
 	return e, nil
 }
@@ -78,15 +80,31 @@ func partPaths(path string) ([]string, error) {
 type lesEngine struct {
 	engine   *les.Engine
 	streamed *les.Streamed
+	resident []expertTensor
+}
+
+// notStreamed are the expert tensors whose bytes no expert of the geometry has.
+func notStreamed(file *modelFile, g expert.Geometry) (rest []expertTensor) {
+	holds := func(tensor expertTensor) bool {
+		for _, layer := range g.Layers {
+			for _, span := range layer.Spans {
+				if span.File == tensor.part && tensor.off >= span.Off && tensor.off < span.Off+span.Bytes {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for _, tensor := range file.sliced {
+		if !holds(tensor) {
+			rest = append(rest, tensor)
+		}
+	}
+	return rest
 }
 
 func (e *lesEngine) Plan() enginePlan {
-	p := e.engine.Plan()
-	return enginePlan{
-		DenseBytes: p.Dense, KVBytes: p.KV, ComputeBytes: p.Compute + p.Work, ProcessBytes: p.Process, SlotBytes: p.Slots,
-		Slots: p.SlotCount, Layers: p.Layers, Experts: p.Experts, Used: p.Used, ExpertBytes: p.SlotBytes,
-		FloorBytes: p.Floor, BudgetBytes: p.Budget, TotalBytes: p.Total,
-	}
+	return enginePlan{Plan: e.engine.Plan(), Resident: e.resident}
 }
 
 func (e *lesEngine) Stats() engineStats {

@@ -147,9 +147,6 @@ func (v *verifier) checkStreamable() error {
 		return err
 	}
 	for _, slots := range v.opts.slots {
-		if slots > file.experts && len(file.layers) > 0 {
-			return fmt.Errorf("--les-slots: %d, but %s has %d experts a layer", slots, v.opts.path, file.experts)
-		}
 		if slots != slotsResident && len(file.layers) > 0 && !streamingAvailable() {
 			return fmt.Errorf("%s: cannot stream: %w", v.opts.path, errNoEngine)
 		}
