@@ -10,6 +10,8 @@ import (
 
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/predict"
+	"github.com/les-project/les/lesext/sched"
 )
 
 // fakeStreaming stands in for the engine: the model stays resident, and the
@@ -42,10 +44,11 @@ func (f fakeEngine) Plan() enginePlan {
 }
 
 func (fakeEngine) Stats() engineStats {
-	return engineStats{
-		Lookups: 100, Hits: 60, Joins: 25, Misses: 15, Recall: 0.5, Precision: 0.25,
-		BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6,
+	layer := sched.LayerStats{
+		LayerStats:  predict.LayerStats{Guessed: 100, RoutedGuessed: 50, Right: 25, RoutedAgain: 10, Repeated: 4},
+		LookupStats: sched.LookupStats{Lookups: 100, Hits: 60, Joins: 25, Misses: 15},
 	}
+	return engineStats{Layers: []layerStats{{3, layer}}, BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6}
 }
 
 func (fakeEngine) ResetStats() {}
@@ -82,7 +85,7 @@ func TestRunWritesTheSummary(t *testing.T) {
 	for name, want := range map[string]any{
 		"model": model, "architecture": "qwen3moe", "stop": stopLimit, "prompt_tokens": 5.0, "generated_tokens": 9.0,
 		"les": "on", "slots": 20.0, "slots_per_layer": 4.0, "floor_slots": 4.0, "streamed_layers": 4.0, "budget_bytes": 0.0, "hit_rate": 0.6, "join_rate": 0.25, "miss_rate": 0.15,
-		"recall": 0.5, "precision": 0.25, "bytes_per_token": 200.0, "stall_ms_per_token": 1.0,
+		"recall": 0.5, "precision": 0.25, "previous_overlap": 0.4, "bytes_per_token": 200.0, "stall_ms_per_token": 1.0,
 	} {
 		if fields[name] != want {
 			t.Errorf("%s is %v, want %v", name, fields[name], want)

@@ -110,19 +110,12 @@ func (e *lesEngine) Plan() enginePlan {
 func (e *lesEngine) Stats() engineStats {
 	s := e.engine.Stats()
 	stats := engineStats{
-		Lookups: s.Lookups, Hits: s.Hits, Joins: s.Joins, Misses: s.Misses,
 		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
 		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes),
-		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled,
+		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries,
 	}
-	var routed, predicted, both int64
-	for _, layer := range s.Layers {
-		routed += layer.RoutedGuessed
-		predicted += layer.Guessed
-		both += layer.Right
-	}
-	if predicted > 0 {
-		stats.Recall, stats.Precision = float64(both)/float64(routed), float64(both)/float64(predicted)
+	for i, layer := range e.streamed.Geometry().Layers {
+		stats.Layers = append(stats.Layers, layerStats{Block: layer.Block, LayerStats: s.Layers[i]})
 	}
 	return stats
 }

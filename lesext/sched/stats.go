@@ -55,6 +55,17 @@ type LayerStats struct {
 	LookupStats
 }
 
+// Plus adds the counts of two runs of one layer, or of two layers.
+func (s LayerStats) Plus(t LayerStats) LayerStats {
+	return LayerStats{LayerStats: s.LayerStats.Plus(t.LayerStats), LookupStats: s.LookupStats.plus(t.LookupStats)}
+}
+
+func (s LookupStats) plus(t LookupStats) LookupStats {
+	return LookupStats{
+		Lookups: s.Lookups + t.Lookups, Hits: s.Hits + t.Hits, Joins: s.Joins + t.Joins, Misses: s.Misses + t.Misses,
+	}
+}
+
 // layerCounts counts the lookups of one layer, once for each step.
 type layerCounts struct {
 	LookupStats
@@ -92,10 +103,7 @@ func (s *Scheduler) Stats() Stats {
 	stats.Pending = int64(s.mu.table.Unused())
 	for i, tracked := range s.mu.tracker.AppendStats(make([]predict.LayerStats, 0, s.index.Layers())) {
 		layer := LayerStats{LayerStats: tracked, LookupStats: s.mu.counts[i].LookupStats}
-		stats.Lookups += layer.Lookups
-		stats.Hits += layer.Hits
-		stats.Joins += layer.Joins
-		stats.Misses += layer.Misses
+		stats.LookupStats = stats.LookupStats.plus(layer.LookupStats)
 		stats.Layers = append(stats.Layers, layer)
 	}
 	return stats
