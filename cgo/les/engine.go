@@ -137,19 +137,21 @@ func (e *Engine) fail(err error) {
 // Stats are the scheduler's counters and the time compute threads spent.
 type Stats struct {
 	sched.Stats
-	Stall   time.Duration // waiting for bytes, mean over compute threads
-	Predict time.Duration // in the lookahead, on compute thread 0
-	Nodes   time.Duration // in MoE nodes, on compute thread 0, stalls included
+	Stall         time.Duration // waiting for bytes, mean over compute threads
+	Predict       time.Duration // in the lookahead, on compute thread 0
+	Nodes         time.Duration // in MoE nodes, on compute thread 0, stalls included
+	NodesComputed int64         // one for a layer and step where the layer is fused, else one for each projection
 }
 
 // Stats returns the counters since the engine was opened or reset.
 func (e *Engine) Stats() Stats {
 	c := C.les_model_counters(e.streamed.model)
 	return Stats{
-		Stats:   e.sched.Stats(),
-		Stall:   time.Duration(c.stall_ns) / time.Duration(max(1, int(c.n_threads))),
-		Predict: time.Duration(c.predict_ns),
-		Nodes:   time.Duration(c.node_ns),
+		Stats:         e.sched.Stats(),
+		Stall:         time.Duration(c.stall_ns) / time.Duration(max(1, int(c.n_threads))),
+		Predict:       time.Duration(c.predict_ns),
+		Nodes:         time.Duration(c.node_ns),
+		NodesComputed: int64(c.n_nodes),
 	}
 }
 

@@ -60,6 +60,7 @@ type engineStats struct {
 	Late, Cancelled             int64 // prefetches
 	Retries                     int64 // failed reads that were repeated
 	StallNS, PredictNS, NodesNS int64 // of MoE nodes
+	Nodes                       int64 // MoE nodes computed
 }
 
 // layerStats count one layer.
@@ -104,7 +105,7 @@ func (s engineStats) plus(t engineStats) engineStats {
 	return engineStats{
 		Layers:      plusLayers(s.Layers, t.Layers),
 		BytesDemand: s.BytesDemand + t.BytesDemand, BytesPrefetch: s.BytesPrefetch + t.BytesPrefetch,
-		StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
+		Nodes: s.Nodes + t.Nodes, StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
 		Issued: s.Issued + t.Issued, Useful: s.Useful + t.Useful, Wasted: s.Wasted + t.Wasted,
 		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled, Retries: s.Retries + t.Retries,
 	}

@@ -96,9 +96,12 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	case c.Uint64("seed") > 0xFFFFFFFE:
 		return opts, usagef("--seed: %d does not fit 32 bits", c.Uint64("seed"))
 	}
-	les, err := parseLES(c)
+	les, slots, err := parseLES(c)
 	if err != nil {
 		return opts, err
+	}
+	if len(slots) > 1 {
+		return opts, usagef("--les-slots: %q is a list; run takes one number", c.String("les-slots"))
 	}
 	opts.session = sessionOptions{
 		les:      les,

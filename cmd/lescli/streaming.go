@@ -111,7 +111,7 @@ func (e *lesEngine) Stats() engineStats {
 	s := e.engine.Stats()
 	stats := engineStats{
 		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
-		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes),
+		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes), Nodes: s.NodesComputed,
 		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries,
 	}
 	for i, layer := range e.streamed.Geometry().Layers {
