@@ -76,6 +76,7 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 			Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
 		},
 		line: newProgressLine(c.App.ErrWriter),
+		log:  c.App.ErrWriter,
 	}
 	opts.session.path, err = modelPath(c)
 	return opts, err

@@ -17,6 +17,7 @@ type verifier struct {
 	opts verifyOptions
 	out  io.Writer
 	line *progressLine
+	log  io.Writer
 	dir  string
 
 	compared int64  // logits

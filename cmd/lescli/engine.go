@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ type engine interface {
 	Plan() enginePlan
 	Stats() engineStats
 	ResetStats()
-	// Err is the read error that failed the last decode, or nil.
+	// Err takes the error that failed the last decode, or returns nil.
 	Err() error
 	Close()
 }
@@ -41,6 +42,7 @@ type engineConfig struct {
 	Lookahead   int           // layers ahead whose experts are guessed and read
 	Lanes       int           // reads in flight, 0 for the engine's choice
 	ReadDelay   time.Duration // each read is held back by a random time up to this, in tests
+	Log         io.Writer     // receives single lines, such as the fall back to buffered reads
 }
 
 const slotsFromBudget = -1

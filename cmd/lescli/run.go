@@ -107,6 +107,7 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		les:      les,
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
 		line:     newProgressLine(c.App.ErrWriter),
+		log:      c.App.ErrWriter,
 	}
 	opts.sampler = llama.SamplerParams{
 		Temperature: c.Float64("temp"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"), Seed: uint32(c.Uint64("seed")),

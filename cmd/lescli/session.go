@@ -15,6 +15,7 @@ type sessionOptions struct {
 	les      lesOptions
 	resident llama.ModelParams // how to load when nothing is streamed
 	line     *progressLine
+	log      io.Writer // for single lines of the engine
 }
 
 // session is a loaded model with a context, streamed or not.
@@ -94,6 +95,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		Lookahead:   opts.les.lookahead,
 		Lanes:       opts.les.lanes,
 		ReadDelay:   opts.les.readDelay,
+		Log:         opts.log,
 	}
 	if config.Slots == slotsAll {
 		config.Slots = file.experts
@@ -141,8 +143,11 @@ func (s *session) describe(out io.Writer) {
 // decode computes a batch; a failed read of an expert is the better reason.
 func (s *session) decode(batch *llama.Batch) error {
 	err := s.lctx.Decode(batch)
-	if err != nil && s.engine != nil && s.engine.Err() != nil {
-		return s.engine.Err()
+	if err == nil || s.engine == nil {
+		return err
+	}
+	if reason := s.engine.Err(); reason != nil { // Err takes the reason: asking twice would lose it
+		return reason
 	}
 	return err
 }

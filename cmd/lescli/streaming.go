@@ -3,19 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/readq"
 )
 
 func init() { streaming = &lesStreaming{} }
 
 // lesStreaming puts package les behind this program's joint.
 type lesStreaming struct {
-	streamed *les.Streamed // from Enable until Open takes it
+	streamed *les.Streamed                   // from Enable until Open takes it
+	wrap     func(readq.Reader) readq.Reader // puts faults into reads, in tests; nil otherwise
 }
 
 func (l *lesStreaming) Enable() error {
@@ -45,6 +46,7 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 		return nil, err
 	}
 	memory := lctx.Memory()
+	logf := func(format string, args ...any) { fmt.Fprintf(config.Log, format+"\n", args...) }
 	opened, err := l.streamed.Open(les.Config{
 		Usage:         plan.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: config.WorkBytes},
 		Budget:        config.BudgetBytes,
@@ -52,12 +54,13 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 		Lookahead:     config.Lookahead > 0,
 		Lanes:         config.Lanes,
 		ReadDelay:     config.ReadDelay,
-		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Reader:        l.wrap,
+		Logf:          logf,
 	})
 	if err != nil {
 		return nil, err
 	}
-	e := &lesEngine{engine: opened, streamed: l.streamed, resident: notStreamed(config.File, l.streamed.Geometry())}
+	e := &lesEngine{engine: opened, streamed: l.streamed, resident: notStreamed(config.File, l.streamed.Geometry()), logf: logf}
 	l.streamed = nil
 	return e, nil
 }
@@ -81,6 +84,7 @@ type lesEngine struct {
 	engine   *les.Engine
 	streamed *les.Streamed
 	resident []expertTensor
+	logf     func(format string, args ...any)
 }
 
 // notStreamed are the expert tensors whose bytes no expert of the geometry has.
@@ -125,7 +129,7 @@ func (e *lesEngine) Err() error  { return e.engine.Err() }
 
 func (e *lesEngine) Close() {
 	if err := e.engine.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		e.logf("%v", err)
 	}
 	e.streamed.Close()
 }

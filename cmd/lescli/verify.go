@@ -120,7 +120,7 @@ func runVerify(c *cli.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	v := &verifier{opts: opts, out: c.App.Writer, line: newProgressLine(c.App.ErrWriter), dir: dir}
+	v := &verifier{opts: opts, out: c.App.Writer, line: newProgressLine(c.App.ErrWriter), log: c.App.ErrWriter, dir: dir}
 	file, err := v.checkStreamable()
 	if err != nil {
 		return err
@@ -165,6 +165,6 @@ var residentParams = llama.ModelParams{LoadMode: llama.LoadRead, Repack: false}
 
 func (v *verifier) open(ctx context.Context, shape feedShape, les lesOptions) (*session, error) {
 	return openSession(ctx, sessionOptions{
-		path: v.opts.path, context: shape.contextParams(), les: les, resident: residentParams, line: v.line,
+		path: v.opts.path, context: shape.contextParams(), les: les, resident: residentParams, line: v.line, log: v.log,
 	})
 }

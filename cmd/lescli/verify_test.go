@@ -35,7 +35,7 @@ func TestVerifyFindsTheFirstDifference(t *testing.T) {
 			path: tinyModel(t, "tiny-qwen3moe"), slots: []int{slotsResident}, lookaheads: []int{0},
 			shapes: []feedShape{{threads: 1, ubatch: 8, prompt: 4, gen: 2, seqs: 1}}, seed: 1,
 		},
-		out: io.Discard, line: newProgressLine(io.Discard), dir: t.TempDir(),
+		out: io.Discard, line: newProgressLine(io.Discard), log: io.Discard, dir: t.TempDir(),
 	}
 	if err := v.record(context.Background()); err != nil {
 		t.Fatal(err)
