@@ -3,6 +3,7 @@
 #pragma once
 
 #include "les.h"
+#include "les-os.h"
 
 #include "ggml.h"
 
@@ -118,3 +119,17 @@ static inline const char * les_expert_data(const struct les_weight * w, int32_t 
     const uint64_t slot = (word >> LES_WORD_SLOT_SHIFT) - 1;
     return (const char *) m->arena + slot*m->slot_bytes + s->slot_off + off % LES_ALIGN + w->rel;
 }
+
+// A short critical section over a few words; never held across a call that may block.
+static inline void les_lock(_Atomic int32_t * lock) {
+    while (atomic_exchange_explicit(lock, 1, memory_order_acquire) != 0) {
+        les_os_pause();
+    }
+}
+
+static inline void les_unlock(_Atomic int32_t * lock) {
+    atomic_store_explicit(lock, 0, memory_order_release);
+}
+
+void les_model_errorf(struct les_model * model, const char * format, ...);
+void les_model_forget(struct les_model * model); // ends its part in a load

@@ -11,6 +11,7 @@ endif()
 
 target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les.c
+    ${GGML_LES_DIR}/les-load.c
     ${GGML_LES_DIR}/les-graph.c
     ${GGML_LES_DIR}/${LES_OS})
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
@@ -19,6 +20,10 @@ target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
 function(les_add_cpu_sources target)
     target_sources(${target} PRIVATE
         ${GGML_LES_DIR}/les-cpu.c
+        ${GGML_LES_DIR}/les-node.c
+        ${GGML_LES_DIR}/les-unit.c
+        ${GGML_LES_DIR}/les-work.c
+        ${GGML_LES_DIR}/les-predict.c
         ${GGML_LES_DIR}/les-buffer.c)
     target_include_directories(${target} PRIVATE ${GGML_LES_DIR})
 endfunction()

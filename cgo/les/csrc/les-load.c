@@ -1,0 +1,290 @@
+// The loader seam: which expert tensors a load leaves to LES, where their bytes lie in files and slots.
+
+#include "les-impl.h"
+#include "les-os.h"
+
+#include "ggml-backend.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static_assert(GGML_MAX_OP_PARAMS >= 64, "LES keeps its parameters behind ggml's in op_params");
+static_assert(GGML_MAX_SRC >= 7, "the fused node has up to six sources");
+
+// One load at a time takes a model in. The lock guards both pointers.
+static struct {
+    _Atomic int32_t    lock;
+    struct les_model * pending; // offered to the next load that has experts
+    struct les_model * loading; // taken by the load that its owner field names
+} les_g;
+
+void les_model_set_pending(struct les_model * model) {
+    les_lock(&les_g.lock);
+    les_g.pending = model;
+    les_unlock(&les_g.lock);
+}
+
+struct les_model * les_model_loading(void) {
+    les_lock(&les_g.lock);
+    struct les_model * model = les_g.loading;
+    les_unlock(&les_g.lock);
+    return model;
+}
+
+void les_model_forget(struct les_model * model) {
+    les_lock(&les_g.lock);
+    if (les_g.loading == model) {
+        les_g.loading = NULL;
+    }
+    les_unlock(&les_g.lock);
+}
+
+// Grows an array of elements by one and returns the new one, zeroed; NULL when memory is out.
+static void * les_grow(void ** array, int32_t * n, int32_t * cap, size_t size) {
+    if (*n == *cap) {
+        const int32_t cap_new = *cap > 0 ? 2 * *cap : 64;
+        void * grown = realloc(*array, (size_t) cap_new * size);
+        if (!grown) {
+            return NULL;
+        }
+        *array = grown;
+        *cap   = cap_new;
+    }
+    void * element = (char *) *array + (size_t) (*n)++ * size;
+    memset(element, 0, size);
+    return element;
+}
+
+struct les_weight * les_model_add_weight(struct les_model * model, struct ggml_tensor * t) {
+    struct les_weight *  w    = calloc(1, sizeof(*w));
+    struct les_weight ** slot = les_grow((void **) &model->weights, &model->n_weights, &model->cap_weights, sizeof(*slot));
+    if (!w || !slot) {
+        free(w);
+        return NULL;
+    }
+    w->model  = model;
+    w->layer  = -1;
+    w->off    = UINT64_MAX;
+    w->tensor = t;
+    *slot = w;
+    return w;
+}
+
+// loader hooks
+
+// The CPU backend has the kernels, and with them the buffer type; it may be a library loaded at run time.
+static struct ggml_backend_buffer_type * les_buft(ggml_backend_dev_t dev) {
+    if (!dev) {
+        return NULL;
+    }
+    struct ggml_backend_buffer_type * (*get)(void) = NULL;
+    void * found = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(dev), "les_cpu_buffer_type");
+    memcpy(&get, &found, sizeof(get)); // ISO C has no cast from an object pointer to a function pointer
+    return get ? get() : NULL;
+}
+
+struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const struct ggml_tensor * meta, struct ggml_backend_device * dev) {
+    if (meta->ne[2] < 2 || meta->ne[3] != 1) {
+        return NULL;
+    }
+    les_lock(&les_g.lock);
+    if (les_g.pending) {
+        les_g.loading        = les_g.pending;
+        les_g.loading->owner = owner;
+        les_g.pending        = NULL;
+    }
+    const bool ours = les_g.loading && les_g.loading->owner == owner;
+    les_unlock(&les_g.lock);
+    return ours ? les_buft(dev) : NULL;
+}
+
+static struct les_router * les_model_router(struct les_model * model, int32_t block) {
+    for (int32_t i = 0; i < model->n_routers; i++) {
+        if (model->routers[i].block == block) {
+            return &model->routers[i];
+        }
+    }
+    struct les_router * r = les_grow((void **) &model->routers, &model->n_routers, &model->cap_routers, sizeof(*r));
+    if (r) {
+        r->block = block;
+    }
+    return r;
+}
+
+static void les_model_note_router(struct les_model * model, const struct ggml_tensor * t) {
+    int block = 0;
+    int end   = 0;
+    if (sscanf(t->name, "blk.%d.%n", &block, &end) != 1 || end == 0) {
+        return;
+    }
+    const char * name = t->name + end;
+    const bool weight = strcmp(name, "ffn_gate_inp.weight") == 0;
+    const bool bias   = strcmp(name, "ffn_gate_inp.bias")   == 0;
+    const bool select = strcmp(name, "exp_probs_b.bias")    == 0;
+    if (!weight && !bias && !select) {
+        return;
+    }
+    struct les_router * r = les_model_router(model, block);
+    if (r) {
+        *(weight ? &r->weight : bias ? &r->bias : &r->select) = t;
+    }
+}
+
+bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off) {
+    struct les_model * model = les_model_loading();
+    if (!model || model->owner != owner) {
+        return false;
+    }
+    if (!les_hook_is_streamed(tensor)) {
+        les_model_note_router(model, tensor);
+        return false;
+    }
+    struct les_weight * w = tensor->extra;
+    w->file   = file;
+    w->off    = off;
+    w->stride = tensor->nb[2];
+    return true;
+}
+
+// geometry
+
+// Order of use inside a layer; what has no known role comes first.
+static int les_role_rank(const char * role) {
+    return strncmp(role, "gate", 4) == 0 ? 1 : strncmp(role, "up", 2) == 0 ? 2 : strncmp(role, "down", 4) == 0 ? 3 : 0;
+}
+
+// Splits "blk.7.ffn_gate_up_exps.weight" into block 7, role "gate_up", kind "exps". A name of another form is
+// a layer of its own.
+static int les_parse_name(const char * name, int32_t * block, char kind[32]) {
+    char stem[GGML_MAX_NAME];
+    int  b   = 0;
+    int  end = 0;
+    if (sscanf(name, "blk.%d.ffn_%n", &b, &end) != 1 || end == 0) {
+        *block = -1;
+        snprintf(kind, 32, "%.31s", name);
+        return 0;
+    }
+    snprintf(stem, sizeof(stem), "%s", name + end);
+    char * dot = strchr(stem, '.');
+    if (dot) {
+        *dot = 0;
+    }
+    char * last = strrchr(stem, '_');
+    snprintf(kind, 32, "%.31s", last ? last + 1 : stem);
+    *block = b;
+    return les_role_rank(stem);
+}
+
+static int les_weight_compare(const void * a, const void * b) {
+    const struct les_weight * wa = *(struct les_weight * const *) a;
+    const struct les_weight * wb = *(struct les_weight * const *) b;
+    int32_t block_a, block_b;
+    char    kind_a[32], kind_b[32];
+    const int rank_a = les_parse_name(wa->tensor->name, &block_a, kind_a);
+    const int rank_b = les_parse_name(wb->tensor->name, &block_b, kind_b);
+    if (block_a != block_b) {
+        return block_a < block_b ? -1 : 1;
+    }
+    const int kinds = strcmp(kind_a, kind_b);
+    return kinds != 0 ? kinds : rank_a - rank_b;
+}
+
+// Adds a projection to its layer: to the last span when it follows in the file, else as a span of its own.
+static int32_t les_layer_add(struct les_model * model, struct les_layer * layer, struct les_weight * w) {
+    struct les_layer_info * info = &layer->info;
+    const uint64_t n_bytes = w->tensor->nb[2];
+    if (w->tensor->ne[2] != info->n_expert) {
+        les_model_errorf(model, "tensor %s has %d experts, its layer has %d", w->tensor->name, (int) w->tensor->ne[2], info->n_expert);
+        return -1;
+    }
+    struct les_span * last = info->n_spans > 0 ? &info->spans[info->n_spans - 1] : NULL;
+    if (last && last->file == w->file && last->stride == w->stride && last->off + last->n_bytes == w->off) {
+        w->rel = last->n_bytes;
+        last->n_bytes += n_bytes;
+    } else {
+        if (info->n_spans == LES_MAX_SPANS) {
+            les_model_errorf(model, "tensor %s: more than %d expert tensors in one layer", w->tensor->name, LES_MAX_SPANS);
+            return -1;
+        }
+        last  = &info->spans[info->n_spans++];
+        *last = (struct les_span) { .file = w->file, .off = w->off, .stride = w->stride, .n_bytes = n_bytes };
+    }
+    w->layer = (int32_t) (layer - model->layers);
+    w->span  = info->n_spans - 1;
+    return 0;
+}
+
+static void les_layer_place(struct les_model * model, struct les_layer * layer) {
+    uint64_t at = 0;
+    for (int32_t i = 0; i < layer->info.n_spans; i++) {
+        struct les_span * s = &layer->info.spans[i];
+        s->slot_off = at;
+        at += les_span_slot_bytes(s->off, s->stride, s->n_bytes);
+    }
+    if (at > model->slot_bytes) {
+        model->slot_bytes = at;
+    }
+}
+
+// Finds each layer's router and the layer that follows it.
+static void les_model_link(struct les_model * model) {
+    size_t n_words = 0;
+    for (int32_t i = 0; i < model->n_layers; i++) {
+        struct les_layer * l = &model->layers[i];
+        l->word0  = n_words;
+        n_words  += (size_t) l->info.n_expert;
+        l->router = -1;
+        l->next   = -1;
+        for (int32_t r = 0; r < model->n_routers; r++) {
+            if (model->routers[r].block == l->info.block) {
+                l->router = r;
+            }
+        }
+        for (int32_t j = i + 1; j < model->n_layers && l->next < 0; j++) {
+            if (strcmp(model->layers[j].kind, l->kind) == 0) {
+                l->next = j;
+            }
+        }
+    }
+}
+
+int32_t les_model_seal(struct les_model * model) {
+    les_model_forget(model);
+    model->owner = NULL;
+    if (model->n_weights == 0) {
+        return 0;
+    }
+    qsort(model->weights, (size_t) model->n_weights, sizeof(*model->weights), les_weight_compare);
+    model->layers = calloc((size_t) model->n_weights, sizeof(*model->layers));
+    if (!model->layers) {
+        les_model_errorf(model, "out of memory for %d layers", model->n_weights);
+        return -1;
+    }
+    struct les_layer * layer = NULL;
+    for (int32_t i = 0; i < model->n_weights; i++) {
+        struct les_weight * w = model->weights[i];
+        int32_t block;
+        char    kind[32];
+        les_parse_name(w->tensor->name, &block, kind);
+        if (w->off == UINT64_MAX) {
+            les_model_errorf(model, "tensor %s: the loader has not said where its bytes are", w->tensor->name);
+            return -1;
+        }
+        if (!layer || layer->info.block != block || strcmp(layer->kind, kind) != 0) {
+            layer = &model->layers[model->n_layers++];
+            layer->info.block    = block;
+            layer->info.n_expert = (int32_t) w->tensor->ne[2];
+            memcpy(layer->kind, kind, sizeof(kind));
+        }
+        if (les_layer_add(model, layer, w) != 0) {
+            return -1;
+        }
+    }
+    for (int32_t i = 0; i < model->n_layers; i++) {
+        les_layer_place(model, &model->layers[i]);
+    }
+    les_model_link(model);
+    return model->n_layers;
+}

@@ -1,0 +1,130 @@
+// The lookahead: the next layer's router, fed with this layer's input, ranks the experts to read ahead.
+
+#include "les-node.h"
+
+#include <math.h>
+
+// The score by which the router of this kind selects, as llama.cpp computes it before its top-k.
+static float les_selection_score(float logit, const struct les_router * r, int32_t gating, int64_t i) {
+    if (r->bias) {
+        logit += ((const float *) r->bias->data)[i];
+    }
+    if (!r->select) {
+        return logit; // every gating function is monotonic
+    }
+    const float s = gating == 2 ? 1.0f/(1.0f + expf(-logit)) : gating == 4 ? sqrtf(logit > 20.0f ? logit : log1pf(expf(logit))) : logit;
+    return s + ((const float *) r->select->data)[i];
+}
+
+// Rows of the next layer's router on x, claimed in stretches by all threads. Returns true on the thread that ended it.
+static bool les_predict_rows(const struct les_node * node, struct les_head * head, const struct les_router * r, int32_t gating) {
+    const struct ggml_tensor * w = node->router;
+    const int64_t n_tokens = node->x->ne[2];
+    const int32_t stretch  = 32;
+    bool ended = false;
+    for (;;) {
+        const int32_t r0 = atomic_fetch_add_explicit(&head->predict_next, stretch, memory_order_relaxed);
+        if (r0 >= w->ne[1]) {
+            return ended;
+        }
+        const int32_t r1 = MIN(r0 + stretch, (int32_t) w->ne[1]);
+        for (int64_t t = 0; t < n_tokens; t++) {
+            float * scores = node->scores + t*w->ne[1];
+            les_dot_rows(w, w->data, r0, r1 - r0, (const char *) node->x->data + t*node->x->nb[2], scores + r0);
+            for (int32_t i = r0; i < r1; i++) {
+                scores[i] = les_selection_score(scores[i], r, gating, i);
+            }
+        }
+        ended = atomic_fetch_add_explicit(&head->predict_done, r1 - r0, memory_order_acq_rel) + (r1 - r0) == w->ne[1];
+    }
+}
+
+// Ranks the guesses: each token's best first, then each token's second, and so on, without repeats.
+static int32_t les_predict_rank(const struct les_node * node, int32_t n_guesses, int32_t * ids) {
+    const int64_t n_expert = node->router->ne[1];
+    const int64_t n_tokens = node->x->ne[2];
+    int32_t n = 0;
+    for (int32_t k = 0; k < n_guesses; k++) {
+        for (int64_t t = 0; t < n_tokens; t++) {
+            float * scores = node->scores + t*n_expert;
+            int32_t best = 0;
+            for (int32_t i = 1; i < n_expert; i++) {
+                best = scores[i] > scores[best] ? i : best;
+            }
+            scores[best] = -INFINITY;
+            bool known = false;
+            for (int32_t i = 0; i < n && !known; i++) {
+                known = ids[i] == best;
+            }
+            if (!known) {
+                ids[n++] = best;
+            }
+        }
+    }
+    return n;
+}
+
+static void les_predict_tell(struct les_node * node, int32_t next, int32_t n_guesses) {
+    int32_t * ids = node->list + node->down->ne[2];
+    n_guesses = MIN(n_guesses, (int32_t) (node->router->ne[1]/MAX(1, node->x->ne[2])));
+    const int32_t n = les_predict_rank(node, n_guesses, ids);
+    const struct les_callbacks * cb = &node->model->callbacks;
+    if (cb->predicted(cb->user, next, ids, n) < 0) {
+        les_node_fail(node, NULL);
+    }
+}
+
+// Puts x through the next layer's router on all threads; thread 0 tells the scheduler.
+void les_node_predict(struct les_node * node, int ith) {
+    if (!node->router || les_dot_type(node->router) != GGML_TYPE_F32 || node->head->n_entries == 0) {
+        return;
+    }
+    const struct les_model * m = node->model;
+    const int32_t next      = m->layers[node->layer].next;
+    const int32_t n_guesses = atomic_load_explicit(&node->model->layers[next].lookahead, memory_order_relaxed);
+    if (n_guesses <= 0) {
+        return;
+    }
+    const uint64_t start = ith == 0 ? les_now_ns() : 0;
+    les_predict_rows(node, node->head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(node->dst, LES_PARAM_GATING));
+    if (ith == 0) {
+        while (atomic_load_explicit(&node->head->predict_done, memory_order_acquire) < node->router->ne[1]) {
+            les_os_pause();
+        }
+        les_predict_tell(node, next, n_guesses);
+        atomic_fetch_add_explicit(&node->model->predict_ns, les_now_ns() - start, memory_order_relaxed);
+    }
+}
+
+size_t les_predict_work_size(const struct ggml_tensor * op) {
+    return LES_CACHE_LINE + op->src[2]->ne[1]*(op->src[0]->ne[2] + 1)*sizeof(float);
+}
+
+// A lookahead node of its own, for layers that are not fused: scores live in the node's own data.
+void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * op) {
+    struct les_head * head = params->wdata;
+    struct les_model * m = ((const struct ggml_custom_op_params *) op->op_params)->userdata;
+    const int32_t layer     = ggml_get_op_params_i32(op, LES_PARAM_GLU);
+    const int32_t next      = m->layers[layer].next;
+    const int32_t n_guesses = atomic_load_explicit(&m->layers[next].lookahead, memory_order_relaxed);
+    struct ggml_tensor * router = op->src[2];
+    if (n_guesses <= 0 || les_dot_type(router) != GGML_TYPE_F32 || !atomic_load_explicit(&m->open, memory_order_acquire)) {
+        return;
+    }
+    if (params->ith == 0) {
+        *head = (struct les_head) { 0 };
+    }
+    ggml_barrier(params->threadpool);
+    char * rest = (char *) params->wdata + LES_CACHE_LINE;
+    struct les_node node = { .dst = op, .model = m, .x = op->src[0], .router = router, .layer = layer, .head = head,
+        .down = router, .scores = (float *) rest };
+    les_predict_rows(&node, head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
+    if (params->ith == 0) {
+        while (atomic_load_explicit(&head->predict_done, memory_order_acquire) < router->ne[1]) {
+            les_os_pause();
+        }
+        int32_t * ids = (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float));
+        const int32_t n = les_predict_rank(&node, MIN(n_guesses, (int32_t) (router->ne[1]/op->src[0]->ne[2])), ids);
+        m->callbacks.predicted(m->callbacks.user, next, ids, n);
+    }
+}

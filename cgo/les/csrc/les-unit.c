@@ -1,0 +1,94 @@
+// The arithmetic of one unit of work: the same kernels on the same operands as upstream's own products.
+
+#include "les-node.h"
+
+#include "iqp.h"
+#include "ops.h"
+
+// out[0..n) = rows [r0, r0 + n) of one expert's matrix times one input row.
+void les_dot_rows(const struct ggml_tensor * w, const char * expert, int64_t r0, int64_t n, const char * in, float * out) {
+    ggml_vec_dot_t const vec_dot = ggml_get_type_traits_cpu(w->type)->vec_dot;
+    for (int64_t r = 0; r < n; r++) {
+        vec_dot((int) w->ne[0], out + r, 0, expert + (r0 + r)*w->nb[1], 0, in, 0, 1);
+    }
+}
+
+// The gated activation by ggml's own code, on one stretch of one row.
+static void les_glu(const struct les_node * node, float * gate, float * up, float * out, int64_t n) {
+    struct ggml_tensor g = { .type = GGML_TYPE_F32, .ne = { n, 1, 1, 1 }, .data = gate };
+    g.nb[0] = sizeof(float);
+    g.nb[1] = g.nb[2] = g.nb[3] = n*sizeof(float);
+    struct ggml_tensor u = g;
+    u.data = up;
+    struct ggml_tensor d = g;
+    d.data = out;
+    d.op   = GGML_OP_GLU;
+    d.src[0] = &g;
+    d.src[1] = &u;
+    for (int i = 0; i < 4; i++) {
+        ggml_set_op_params_i32(&d, i, ggml_get_op_params_i32(node->dst, LES_PARAM_GLU + i));
+    }
+    const struct ggml_compute_params params = { .ith = 0, .nth = 1 };
+    ggml_compute_forward_glu(&params, &d);
+}
+
+// First phase, rows [r0, r1) of gate and up for all tokens of an expert.
+void les_unit_first(const struct les_node * node, const struct les_entry * e, uint32_t word, int32_t unit, char * tmp) {
+    const int64_t r0 = (int64_t) unit*LES_ROWS_UNIT;
+    const int64_t n  = MIN(LES_ROWS_UNIT, node->n_ff - r0);
+    const char * up   = les_expert_data(les_weight_of(node->up), e->id, word);
+    const char * gate = node->gate ? les_expert_data(les_weight_of(node->gate), e->id, word) : up;
+    const struct ggml_tensor * gate_w = node->gate ? node->gate : node->up;
+    const int64_t up0 = node->gate ? r0 : r0 + node->n_ff; // merged: gate's rows come first
+    const struct les_input in_up   = les_input_x(node, node->up, node->xq_up);
+    const struct les_input in_gate = les_input_x(node, gate_w, node->xq_gate);
+    float * g = (float *) tmp;
+    float * u = g + LES_ROWS_UNIT;
+    for (int32_t i = 0; i < e->n_rows; i++) {
+        const struct les_row row = node->rows[e->row0 + i];
+        les_dot_rows(gate_w, gate, r0, n, les_input_row(&in_gate, row), g);
+        les_dot_rows(node->up, up, up0, n, les_input_row(&in_up, row), u);
+        les_glu(node, g, u, node->act + (row.i1 + row.i2*node->ids->ne[0])*node->n_ff + r0, n);
+    }
+}
+
+// The thread that ends an expert's first phase converts its activation for the second.
+void les_finish_first(const struct les_node * node, struct les_entry * e) {
+    const enum ggml_type type = les_dot_type(node->down);
+    if (type != GGML_TYPE_F32) {
+        ggml_from_float_t const from_float = ggml_get_type_traits_cpu(type)->from_float;
+        const size_t nb1 = ggml_row_size(type, node->n_ff);
+        for (int32_t i = 0; i < e->n_rows; i++) {
+            const struct les_row row = node->rows[e->row0 + i];
+            const int64_t pair = row.i1 + row.i2*node->ids->ne[0];
+            from_float(node->act + pair*node->n_ff, node->actq + pair*nb1, node->n_ff);
+        }
+    }
+    atomic_store_explicit(&e->act_ready, 1, memory_order_release);
+}
+
+// Second phase, rows [r0, r1) of down for all tokens of an expert, in blocks that keep weights and inputs in cache.
+void les_unit_second(const struct les_node * node, const struct les_entry * e, uint32_t word, int32_t unit) {
+    const int64_t block = 16;
+    const int64_t r0 = (int64_t) unit*LES_ROWS_UNIT;
+    const int64_t r1 = MIN(r0 + LES_ROWS_UNIT, node->down->ne[1]);
+    const char * down = les_expert_data(les_weight_of(node->down), e->id, word);
+    const struct les_input in = node->up ? les_input_act(node) : les_input_x(node, node->down, node->xq_up);
+    for (int64_t r = r0; r < r1; r += block) {
+        for (int32_t i = 0; i < e->n_rows; i++) {
+            const struct les_row row = node->rows[e->row0 + i];
+            float * out = (float *) ((char *) node->dst->data + row.i1*node->dst->nb[1] + row.i2*node->dst->nb[2]);
+            les_dot_rows(node->down, down, r, MIN(block, r1 - r), les_input_row(&in, row), out + r);
+        }
+    }
+}
+
+// A plain product by upstream's batched kernel: the whole expert at once, on one thread.
+void les_unit_panel(const struct les_node * node, const struct les_entry * e, uint32_t word, char * tmp) {
+    struct ggml_tensor w = *node->down;
+    struct ggml_tensor d = *node->dst;
+    w.data = (char *) les_expert_data(les_weight_of(node->down), e->id, word);
+    d.src[0] = &w;
+    const struct ggml_compute_params params = { .ith = 0, .nth = 1, .wdata = node->xq_up };
+    ggml_compute_forward_mul_mat_id_iqp(&params, &d, 0, e->n_rows, (const int32_t *) (node->rows + e->row0), tmp);
+}
