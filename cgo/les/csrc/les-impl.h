@@ -9,6 +9,9 @@
 
 #include <stdatomic.h>
 
+// Wider steps than this are prefill: they stream whole layers and are not predicted.
+#define LES_PREDICT_TOKENS_MAX 8
+
 // What an expert tensor carries in tensor->extra once it is in the LES buffer.
 struct les_weight {
     struct les_model * model;

@@ -97,7 +97,7 @@ void les_node_predict(struct les_node * node, int ith) {
 }
 
 size_t les_predict_work_size(const struct ggml_tensor * op) {
-    return LES_CACHE_LINE + op->src[2]->ne[1]*(op->src[0]->ne[2] + 1)*sizeof(float);
+    return LES_CACHE_LINE + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
 }
 
 // A lookahead node of its own, for layers that are not fused: scores live in the node's own data.
@@ -108,7 +108,8 @@ void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * o
     const int32_t next      = m->layers[layer].next;
     const int32_t n_guesses = atomic_load_explicit(&m->layers[next].lookahead, memory_order_relaxed);
     struct ggml_tensor * router = op->src[2];
-    if (n_guesses <= 0 || les_dot_type(router) != GGML_TYPE_F32 || !atomic_load_explicit(&m->open, memory_order_acquire)) {
+    if (n_guesses <= 0 || op->src[0]->ne[2] > LES_PREDICT_TOKENS_MAX || les_dot_type(router) != GGML_TYPE_F32 ||
+        !atomic_load_explicit(&m->open, memory_order_acquire)) {
         return;
     }
     if (params->ith == 0) {
