@@ -3,14 +3,17 @@
 package main
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// underFaults runs the built program with faults in its positioned reads.
-func underFaults(t *testing.T, inject string, args ...string) (out string, code int) {
+// faultRig is the built program under strace.
+type faultRig struct{ strace, program, trace string }
+
+func newFaultRig(t *testing.T) faultRig {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -19,14 +22,20 @@ func underFaults(t *testing.T, inject string, args ...string) (out string, code 
 	if err := exec.Command(strace, "-o", "/dev/null", "true").Run(); err != nil {
 		t.Skipf("strace is not allowed here: %v", err)
 	}
-	dir := t.TempDir()
-	program := filepath.Join(dir, "lescli")
-	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+	rig := faultRig{strace, filepath.Join(t.TempDir(), "lescli"), filepath.Join(t.TempDir(), "trace")}
+	if out, err := exec.Command("go", "build", "-o", rig.program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	full := append([]string{"-f", "-o", filepath.Join(dir, "trace"), "-e", "trace=pread64", "-e", "inject=pread64:" + inject, program}, args...)
-	text, err := exec.Command(strace, full...).CombinedOutput()
-	if exit, ok := err.(*exec.ExitError); ok {
+	return rig
+}
+
+// run runs the program with faults in its positioned reads.
+func (r faultRig) run(t *testing.T, inject string, args ...string) (out string, code int) {
+	t.Helper()
+	full := append([]string{"-f", "-o", r.trace, "-e", "trace=pread64", "-e", "inject=pread64:" + inject, r.program}, args...)
+	text, err := exec.Command(r.strace, full...).CombinedOutput()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
 		return string(text), exit.ExitCode()
 	}
 	if err != nil {
@@ -36,7 +45,7 @@ func underFaults(t *testing.T, inject string, args ...string) (out string, code 
 }
 
 func TestFaultsOfTheSystem(t *testing.T) {
-	model := tinyModel(t, "tiny-qwen3moe")
+	rig, model := newFaultRig(t), tinyModel(t, "tiny-qwen3moe")
 	verify := []string{"verify", "-m", model, "--les-slots", "floor", "--prompt-tokens", "8", "--gen", "8"}
 	cases := map[string]struct {
 		inject string
@@ -52,7 +61,7 @@ func TestFaultsOfTheSystem(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			out, code := underFaults(t, c.inject, verify...)
+			out, code := rig.run(t, c.inject, verify...)
 			if code != c.code {
 				t.Errorf("exit code %d, want %d: %s", code, c.code, out)
 			}
