@@ -13,6 +13,8 @@ package les
 #cgo LDFLAGS: -L${SRCDIR}/../../build/bin -lggml-base -Wl,-rpath,$ORIGIN -Wl,-rpath,${SRCDIR}/../../build/bin
 #cgo noescape les_model_publish
 #cgo nocallback les_model_publish
+#cgo noescape les_model_populate
+#cgo nocallback les_model_populate
 #include <stdlib.h>
 #include "les.h"
 */

@@ -46,6 +46,7 @@ type Engine struct {
 	files    *readq.Files
 	sched    *sched.Scheduler
 	handle   cgo.Handle
+	arena    *populator
 }
 
 // Open plans memory, allocates the slots and starts the read pool. The context
@@ -73,6 +74,7 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 		return nil, errors.Join(err, e.files.Close())
 	}
 	C.les_model_ref(s.model)
+	e.arena = populate(s.model, e.plan.Slots)
 	e.setLookahead(config.Lookahead)
 	return e, nil
 }
@@ -118,6 +120,10 @@ func (e *Engine) setLookahead(on bool) {
 		C.les_model_set_lookahead(e.streamed.model, C.int32_t(i), C.int32_t(guesses))
 	}
 }
+
+// WaitPopulated waits until the system has put memory behind all slots. Steps
+// may run before; they are slower while it works.
+func (e *Engine) WaitPopulated() { <-e.arena.done }
 
 // Plan is what Open decided.
 func (e *Engine) Plan() plan.Plan { return e.plan }
@@ -167,6 +173,7 @@ func (e *Engine) Close() error {
 	if e.sched == nil {
 		return nil
 	}
+	e.arena.stop()
 	C.les_model_close(e.streamed.model)
 	err := errors.Join(e.sched.Close(), e.files.Close())
 	e.sched = nil

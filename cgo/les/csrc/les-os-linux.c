@@ -34,6 +34,15 @@ void * les_os_alloc(size_t n_bytes) {
     return addr + head;
 }
 
+void les_os_populate(void * addr, size_t n_bytes) {
+#ifdef MADV_POPULATE_WRITE
+    madvise(addr, n_bytes, MADV_POPULATE_WRITE); // Linux 5.14; before it, pages come at the first read
+#else
+    (void) addr;
+    (void) n_bytes;
+#endif
+}
+
 void les_os_free(void * addr, size_t n_bytes) {
     munmap(addr, n_bytes);
 }

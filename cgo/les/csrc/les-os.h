@@ -14,6 +14,9 @@ void   les_os_unreserve(void * addr, size_t n_bytes);
 void * les_os_alloc(size_t n_bytes);
 void   les_os_free(void * addr, size_t n_bytes);
 
+// Makes the system put memory behind the range now rather than at the first access. Advice only.
+void les_os_populate(void * addr, size_t n_bytes);
+
 // Sleeps while *word == seen, at most timeout_ns; may return early.
 void les_os_wait(_Atomic uint32_t * word, uint32_t seen, uint64_t timeout_ns);
 void les_os_wake(_Atomic uint32_t * word);

@@ -69,6 +69,10 @@ int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct l
     return 0;
 }
 
+void les_model_populate(struct les_model * model, uint64_t off, uint64_t n_bytes) {
+    les_os_populate(model->arena + off, n_bytes);
+}
+
 void les_model_close(struct les_model * model) {
     atomic_store(&model->open, 0);
     atomic_fetch_add(&model->progress, 1);

@@ -1,19 +1,20 @@
 # Compiles the C side of LES into ggml: its core into ggml-base, its kernels into every variant of the CPU backend.
 # Included by ggml's own build where GGML_LES_DIR names this folder.
 
-if (WIN32)
-    set(LES_OS les-os-windows.c)
-elseif (APPLE)
-    set(LES_OS les-os-apple.c)
-else()
-    set(LES_OS les-os-linux.c)
+# What LES needs of the operating system is in one file per system.
+string(TOLOWER "${CMAKE_SYSTEM_NAME}" LES_OS)
+if (LES_OS STREQUAL "android")
+    set(LES_OS linux)
+endif()
+if (NOT EXISTS ${GGML_LES_DIR}/les-os-${LES_OS}.c)
+    message(FATAL_ERROR "LES does not know ${CMAKE_SYSTEM_NAME}: les-os-${LES_OS}.c is missing. Configure with -DLES=OFF to build llama.cpp as it is.")
 endif()
 
 target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les.c
     ${GGML_LES_DIR}/les-load.c
     ${GGML_LES_DIR}/les-graph.c
-    ${GGML_LES_DIR}/${LES_OS})
+    ${GGML_LES_DIR}/les-os-${LES_OS}.c)
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
 

@@ -100,6 +100,10 @@ LES_API int32_t les_model_seal(struct les_model * model);
 // Allocates the arena (n_slots slots) and starts to accept graphs. Returns 0, or -1 with an error set.
 LES_API int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks);
 
+// Puts memory behind one part of the arena, so that no read has to wait for the system to clear pages. Takes no lock and
+// may run beside everything else until les_model_unref.
+LES_API void les_model_populate(struct les_model * model, uint64_t off, uint64_t n_bytes);
+
 // No callback is made after this returns; graphs that still run fail.
 LES_API void les_model_close(struct les_model * model);
 

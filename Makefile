@@ -1,0 +1,32 @@
+# Names for what the scripts do; the scripts work without make.
+.PHONY: help setup build demo test bench lint
+
+help:
+	@echo "make setup   install what is missing (apt, Homebrew)"
+	@echo "make build   fetch and patch llama.cpp, build every program into build/bin"
+	@echo "make demo    build what is needed and run the reference model from flash"
+	@echo "make test    every check, from a fresh checkout"
+	@echo "make bench   Go benchmarks of the scheduler"
+	@echo "make lint    gofmt, go vet, shellcheck, the patch series and its budget"
+
+setup:
+	scripts/setup.sh
+
+build:
+	scripts/build.sh
+
+demo:
+	scripts/demo.sh
+
+test:
+	scripts/test.sh
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./lesext/...
+
+lint:
+	test -z "$$(find cgo cmd lesext scripts tools -name '*.go' 2>/dev/null | xargs gofmt -l | tee /dev/stderr)"
+	go vet ./lesext/... ./scripts/...
+	shellcheck scripts/*.sh .ci/run
+	scripts/llama.sh verify
+	scripts/llama.sh stats

@@ -1,0 +1,76 @@
+# How llama.cpp is built here, and what is built on it: the programs wanted from
+# upstream (target les-tools), lescli, and the C tests (target les-tests).
+
+# Upstream's defaults assume that it is the top project; a -D on the command line
+# still wins over these. GGML_NATIVE keeps its own default: on, unless the build
+# is a cross build or is to be reproducible.
+set(BUILD_SHARED_LIBS     ON  CACHE BOOL "build shared libraries")
+set(LLAMA_BUILD_COMMON    ON  CACHE BOOL "llama: build common utils library")
+set(LLAMA_BUILD_TOOLS     ON  CACHE BOOL "llama: build tools")
+set(LLAMA_BUILD_SERVER    ON  CACHE BOOL "llama: build server example")
+set(LLAMA_BUILD_TESTS     ON  CACHE BOOL "llama: build tests")
+set(LLAMA_BUILD_EXAMPLES  OFF CACHE BOOL "llama: build examples")
+set(LLAMA_BUILD_APP       OFF CACHE BOOL "llama: build the unified binary")
+set(LLAMA_TOOLS_INSTALL   OFF CACHE BOOL "llama: install tools")
+set(LLAMA_TESTS_INSTALL   OFF CACHE BOOL "llama: install tests")
+
+# What is built is the release that llama/upstream.lock pins.
+set(LLAMA_BUILD_IS_DEV    OFF CACHE BOOL "llama: dev build")
+
+# Nothing is downloaded while building: models are local files, so no HTTPS, and
+# the server comes without its web page, which would be fetched or built by npm.
+set(LLAMA_OPENSSL         OFF CACHE BOOL "llama: use openssl to support HTTPS")
+set(LLAMA_BUILD_UI        OFF CACHE BOOL "llama: build the embedded Web UI for server")
+set(LLAMA_USE_PREBUILT_UI OFF CACHE BOOL "llama: use prebuilt UI from HF Bucket when available")
+
+# The launcher is set by the top project already.
+set(GGML_CCACHE           OFF CACHE BOOL "ggml: use ccache if available")
+
+# Only what the targets below need of it is built.
+add_subdirectory(${CMAKE_SOURCE_DIR}/llama/llama.cpp ${CMAKE_BINARY_DIR}/llama EXCLUDE_FROM_ALL)
+
+add_custom_target(les-tools ALL)
+foreach (tool llama-cli llama-server llama-bench llama-perplexity llama-quantize
+              llama-imatrix llama-mtmd-cli test-llama-archs)
+    if (TARGET ${tool})
+        add_dependencies(les-tools ${tool})
+    endif()
+endforeach()
+
+# lescli is built by the go command every time: it has its own cache and knows
+# better than a list of files here whether there is anything to do. llama-common
+# is not needed: it would double what the demo has to build.
+if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
+    add_custom_target(lescli ALL
+        COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
+                ${CMAKE_SOURCE_DIR}/scripts/go.sh build -o ${CMAKE_BINARY_DIR}/bin/lescli ./cmd/lescli
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+        COMMENT "Building lescli"
+        VERBATIM)
+    add_dependencies(lescli llama ggml)
+else()
+    message(STATUS "lescli: skipped, cmd/lescli is missing")
+    add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")
+    add_dependencies(lescli llama ggml)
+endif()
+
+# Every cgo/les/csrc/test/test-*.c (or .cpp) is a program of its own that returns
+# 0 when it passes. A CMakeLists.txt there takes over instead.
+add_custom_target(les-tests)
+if (GGML_LES_DIR AND EXISTS ${GGML_LES_DIR}/test/CMakeLists.txt)
+    add_subdirectory(${GGML_LES_DIR}/test ${CMAKE_BINARY_DIR}/les-tests)
+elseif (GGML_LES_DIR)
+    file(GLOB sources CONFIGURE_DEPENDS ${GGML_LES_DIR}/test/test-*.c ${GGML_LES_DIR}/test/test-*.cpp)
+    foreach (source ${sources})
+        get_filename_component(name ${source} NAME_WE)
+        string(REGEX REPLACE "^test-" "test-les-" target ${name})
+        add_executable(${target} EXCLUDE_FROM_ALL ${source})
+        target_include_directories(${target} PRIVATE ${GGML_LES_DIR}
+            ${CMAKE_SOURCE_DIR}/llama/llama.cpp/ggml/src
+            ${CMAKE_SOURCE_DIR}/llama/llama.cpp/ggml/src/ggml-cpu)
+        target_link_libraries(${target} PRIVATE ggml llama)
+        add_test(NAME ${target} COMMAND ${target})
+        set_tests_properties(${target} PROPERTIES LABELS les)
+        add_dependencies(les-tests ${target})
+    endforeach()
+endif()

@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs the go command with the flags that cgo packages need to find llama.cpp and
+# the LES headers: `scripts/go.sh test ./cgo/...`. The libraries must be built
+# (scripts/build.sh llama). Pure Go packages need none of it: plain `go` is fine.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${LES_BUILD_DIR:-$root/build}
+llama=$root/llama/llama.cpp
+cd "$root"
+
+sha256() {
+    if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -c 1-16
+}
+
+# The go command notices changes of headers in a package's own directory only.
+# Their hash in the flags makes it rebuild when any header it includes changed.
+headers=$(find "$llama/include" "$llama/ggml/include" cgo -name '*.h' -type f 2>/dev/null |
+    LC_ALL=C sort | while read -r file; do cat "$file"; done | sha256)
+
+# Programs find the libraries beside them, wherever build/bin is moved to. Test
+# binaries run from a temporary directory and are told by the environment.
+include="'-I$llama/include' '-I$llama/ggml/include' '-I$root/cgo/les/csrc' -DLES_HEADERS=0x$headers"
+case $(uname -s) in
+Darwin)
+    rpath="-Wl,-rpath,@loader_path"
+    export DYLD_LIBRARY_PATH="$build/bin${DYLD_LIBRARY_PATH:+:$DYLD_LIBRARY_PATH}"
+    ;;
+*)
+    rpath="-Wl,-rpath,\$ORIGIN '-Wl,-rpath-link,$build/bin'"
+    export LD_LIBRARY_PATH="$build/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+    ;;
+esac
+export CGO_ENABLED=1
+export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} $include"
+export CGO_CXXFLAGS="${CGO_CXXFLAGS:--O2 -g} $include"
+export CGO_LDFLAGS="${CGO_LDFLAGS:-} '-L$build/bin' $rpath"
+exec go "$@"

@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# Every check of the project, from a fresh checkout: tools, build, static checks,
+# tests of the scripts, of pure Go, of the cgo packages, of the C side, and the
+# bit-identity matrix. Goes on after a failure and ends with one line of totals;
+# its status says whether all of it passed. A skip that is not listed in
+# scripts/expected-skips.txt counts as a failure.
+#
+# Environment: LES_BUILD_DIR (build), LES_EXPECTED_SKIPS (another list).
+set -uo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${LES_BUILD_DIR:-$root/build}
+allow=${LES_EXPECTED_SKIPS:-$root/scripts/expected-skips.txt}
+logs=$build/test
+totals=$logs/totals.txt
+started=$SECONDS
+cd "$root" || exit
+
+# What the tests run; the matrix builds more itself if it needs more.
+targets=(lescli les-tests test-llama-archs)
+
+count() { echo "$@" >>"$totals"; }
+
+# check runs a command; its output is shown only when it fails.
+check() {
+    local name=$1 log status=0 began=$SECONDS
+    shift
+    log=$logs/$name.log
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+    if [ "$status" -eq 0 ]; then
+        printf 'ok    %s (%d s)\n' "$name" $((SECONDS - began))
+        count 1 0 0 0
+    else
+        printf 'FAIL  %s (status %d), the end of %s:\n' "$name" "$status" "$log"
+        tail -n 60 "$log" | sed 's/^/      /'
+        count 0 1 0 0
+    fi
+    return "$status"
+}
+
+skip() {
+    printf 'skip  %s: %s\n' "$1" "$2"
+    if awk -v name="$1" '$1 == "script" && $2 == name { found = 1 } END { exit !found }' "$allow"; then
+        count 0 0 1 0
+    else
+        printf 'UNEXPECTED SKIP script %s\n' "$1"
+        count 0 0 1 1
+    fi
+}
+
+# go_test runs a `go test -json` command and lets testsum read it. A failure that leaves
+# no event (a flag or pattern refused) shows in the status of the go command.
+go_test() {
+    local name=$1 status=0
+    shift
+    "$@" >"$logs/$name.json" 2>"$logs/$name.err" </dev/null || status=$?
+    "$logs/testsum" -allow "$allow" -totals "$totals" "$name" <"$logs/$name.json" || status=1
+    if [ "$status" -ne 0 ] && [ -s "$logs/$name.err" ]; then
+        sed 's/^/      /' "$logs/$name.err"
+    fi
+    if [ "$status" -ne 0 ] && [ ! -s "$logs/$name.json" ]; then count 0 1 0 0; fi
+}
+
+# existing prints the package patterns of those directories that are there.
+existing() {
+    local name
+    for name in "$@"; do
+        [ -z "$(find "$name" -name '*.go' 2>/dev/null | head -n 1)" ] || echo "./$name/..."
+    done
+}
+
+gofmt_clean() {
+    local found
+    # shellcheck disable=SC2046
+    found=$(gofmt -l $(existing cgo cmd lesext scripts tools | sed 's|/\.\.\.$||'))
+    [ -z "$found" ] || { printf 'not formatted:\n%s\n' "$found"; return 1; }
+}
+
+ctest_les() {
+    if [ -e "$build/les-tests/CTestTestfile.cmake" ]; then
+        (cd "$build/les-tests" && ctest --output-on-failure)
+    else
+        (cd "$build" && ctest -L les --output-on-failure)
+    fi
+}
+
+# With LES off the patched tree has none of our files in it. The compiler cache
+# holds most of it from the build before: paths relative to a directory beside
+# that one are the same.
+build_off() {
+    LES_BUILD_DIR=$build-off LES_CMAKE_ARGS=-DLES=OFF scripts/build.sh llama
+}
+
+static_checks() {
+    check gofmt gofmt_clean
+    if command -v shellcheck >/dev/null; then
+        check shellcheck shellcheck scripts/*.sh .ci/run
+    else
+        skip shellcheck "shellcheck is not installed"
+    fi
+    check llama-sh scripts/test-llama-sh.sh
+    check series-verify scripts/llama.sh verify
+    check series-budget scripts/llama.sh stats
+}
+
+pure_go() {
+    local packages tagged
+    packages=$(existing lesext scripts)
+    tagged=$(existing lesext)
+    # shellcheck disable=SC2086
+    check vet go vet $packages
+    # shellcheck disable=SC2086
+    go_test race go test -json -race $packages
+    [ -z "$tagged" ] && { echo "      lesext is not there yet"; return; }
+    go_test invariants go test -json -tags invariants ./lesext/...
+}
+
+native() {
+    local packages
+    packages=$(existing cgo cmd)
+    if [ -n "$packages" ]; then
+        # shellcheck disable=SC2086
+        check vet-cgo scripts/go.sh vet $packages
+        # shellcheck disable=SC2086
+        go_test cgo scripts/go.sh test -json $packages
+    fi
+    check llama-archs "$build/bin/test-llama-archs"
+    [ ! -d cgo/les/csrc/test ] || check c-tests ctest_les
+    [ ! -x scripts/verify-matrix.sh ] || check verify-matrix scripts/verify-matrix.sh
+}
+
+finish() {
+    awk -v seconds=$((SECONDS - started)) '
+        { passed += $1; failed += $2; skipped += $3; unexpected += $4 }
+        END {
+            printf "total: %d passed, %d failed, %d skipped (%d unexpected) in %d s\n",
+                passed, failed, skipped, unexpected, seconds
+            exit failed + unexpected > 0
+        }' "$totals"
+}
+
+rm -rf "$logs"
+mkdir -p "$logs"
+: >"$totals"
+scripts/setup.sh --test || exit
+go build -o "$logs/testsum" ./scripts/testsum || exit
+scripts/llama.sh fetch && scripts/llama.sh apply || exit
+static_checks
+pure_go
+if check build scripts/build.sh "${targets[@]}"; then native; fi
+check build-off build_off
+finish
