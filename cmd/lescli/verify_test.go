@@ -72,3 +72,19 @@ func TestLogitsAreComparedAsBits(t *testing.T) {
 		}
 	}
 }
+
+// Wide and narrow steps take turns, so that graphs with and without a use for
+// the lookahead follow each other; the recurrent presets have inputs that first
+// appear behind MoE layers.
+func TestStreamedIsIdenticalInStepsOfAllWidths(t *testing.T) {
+	presets := []string{
+		"tiny-qwen3moe", "tiny-qwen35moe", "tiny-qwen35moe-merged", "tiny-qwen35moe-nextn", "tiny-deepseek2", "tiny-gptoss",
+	}
+	for _, preset := range presets {
+		stdout, stderr, code := lescli("verify", "-m", tinyModel(t, preset), "--les-slots", "floor,2,all",
+			"--les-lookahead", "0,1", "-ub", "16,512", "--prompt-tokens", "1,7,40", "--gen", "3", "--seqs", "2")
+		if code != exitOK || !strings.Contains(stdout, "streamed") {
+			t.Errorf("%s: exit code %d: %s%s", preset, code, stdout, stderr)
+		}
+	}
+}
