@@ -38,6 +38,8 @@ missing() {
         echo cmake
     fi
     [ "$tests" = no ] || have shellcheck || echo shellcheck
+    # puts faults into reads, in the tests of lescli
+    [ "$tests" = no ] || [ "$(uname)" != Linux ] || have strace || echo strace
     # npm is a heavy package: only where the source cannot come from elsewhere.
     [ "$source" != npm ] || have npm || echo npm
 }

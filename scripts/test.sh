@@ -17,7 +17,7 @@ started=$SECONDS
 cd "$root" || exit
 
 # What the tests run; the matrix builds more itself if it needs more.
-targets=(lescli les-tests test-llama-archs)
+targets=(lescli les-tests test-llama-archs llama-gguf-split)
 
 count() { echo "$@" >>"$totals"; }
 

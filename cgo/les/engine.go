@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/sched"
 )
@@ -25,13 +26,15 @@ const lanesDefault = 4
 // Config says how a sealed model is streamed. The zero value streams at the
 // floor without lookahead.
 type Config struct {
-	Usage         Usage // of the context that will decode
-	Budget        int64 // for the whole process in bytes, used when SlotsPerLayer is negative
-	SlotsPerLayer int   // slots above the floor, per layer; negative: from the budget
-	Lookahead     bool  // guess and read the next layer's experts
-	Lanes         int   // reads in flight, 0 for the default
+	Usage         plan.Usage // of the context that will decode; Process is measured
+	Budget        int64      // for the whole process in bytes, used when SlotsPerLayer is negative
+	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
+	Lookahead     bool       // guess and read the next layer's experts
+	Lanes         int        // reads in flight, 0 for the default
 	// ReadDelay holds each read back by a random time up to this, in tests.
 	ReadDelay time.Duration
+	// Reader, if set, wraps the reader of the files: faults in tests.
+	Reader func(readq.Reader) readq.Reader
 	// Logf receives single lines, such as the fall back to buffered reads.
 	Logf func(format string, args ...any)
 }
@@ -39,7 +42,7 @@ type Config struct {
 // Engine streams the experts of one model.
 type Engine struct {
 	streamed *Streamed
-	plan     Plan
+	plan     plan.Plan
 	files    *readq.Files
 	sched    *sched.Scheduler
 	handle   cgo.Handle
@@ -53,7 +56,7 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 		return nil, ErrNothingStreamed
 	}
 	e := &Engine{streamed: s}
-	if e.plan, err = makePlan(s.geometry, config.Usage, config.Budget, config.SlotsPerLayer); err != nil {
+	if e.plan, err = makePlan(s.geometry, config.Usage, plan.Request{Budget: config.Budget, SlotsPerLayer: config.SlotsPerLayer}); err != nil {
 		return nil, err
 	}
 	if e.files, err = readq.OpenFiles(s.geometry.Files, readq.FilesOptions{Logf: config.Logf}); err != nil {
@@ -80,6 +83,9 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 	var reader readq.Reader = e.files
 	if config.ReadDelay > 0 {
 		reader = delayed{reader, config.ReadDelay}
+	}
+	if config.Reader != nil {
+		reader = config.Reader(reader)
 	}
 	lanes := config.Lanes
 	if lanes == 0 {
@@ -120,7 +126,7 @@ func (e *Engine) setLookahead(on bool) {
 func (e *Engine) WaitPopulated() { <-e.arena.done }
 
 // Plan is what Open decided.
-func (e *Engine) Plan() Plan { return e.plan }
+func (e *Engine) Plan() plan.Plan { return e.plan }
 
 // Err takes the error that failed the last step, or returns nil.
 func (e *Engine) Err() error {
@@ -137,19 +143,21 @@ func (e *Engine) fail(err error) {
 // Stats are the scheduler's counters and the time compute threads spent.
 type Stats struct {
 	sched.Stats
-	Stall   time.Duration // waiting for bytes, mean over compute threads
-	Predict time.Duration // in the lookahead, on compute thread 0
-	Nodes   time.Duration // in MoE nodes, on compute thread 0, stalls included
+	Stall         time.Duration // waiting for bytes, mean over compute threads
+	Predict       time.Duration // in the lookahead, on compute thread 0
+	Nodes         time.Duration // in MoE nodes, on compute thread 0, stalls included
+	NodesComputed int64         // one for a layer and step where the layer is fused, else one for each projection
 }
 
 // Stats returns the counters since the engine was opened or reset.
 func (e *Engine) Stats() Stats {
 	c := C.les_model_counters(e.streamed.model)
 	return Stats{
-		Stats:   e.sched.Stats(),
-		Stall:   time.Duration(c.stall_ns) / time.Duration(max(1, int(c.n_threads))),
-		Predict: time.Duration(c.predict_ns),
-		Nodes:   time.Duration(c.node_ns),
+		Stats:         e.sched.Stats(),
+		Stall:         time.Duration(c.stall_ns) / time.Duration(max(1, int(c.n_threads))),
+		Predict:       time.Duration(c.predict_ns),
+		Nodes:         time.Duration(c.node_ns),
+		NodesComputed: int64(c.n_nodes),
 	}
 }
 

@@ -71,8 +71,15 @@ func (c *Context) Pointer() unsafe.Pointer { return unsafe.Pointer(c.lctx) }
 // Tokens is the context length one sequence has.
 func (c *Context) Tokens() int { return int(C.llama_n_ctx_seq(c.lctx)) }
 
-// Batch is the most tokens one Decode takes.
-func (c *Context) Batch() int { return int(C.llama_n_batch(c.lctx)) }
+// Batch is the most tokens one Decode takes. A model without memory, such as a
+// diffusion model, computes a batch at once, and llama.cpp aborts on one that is
+// wider.
+func (c *Context) Batch() int {
+	if C.llama_get_memory(c.lctx) == nil {
+		return c.Ubatch()
+	}
+	return int(C.llama_n_batch(c.lctx))
+}
 
 // Ubatch is the most tokens computed at once.
 func (c *Context) Ubatch() int { return int(C.llama_n_ubatch(c.lctx)) }

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
@@ -18,11 +16,13 @@ func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "bench",
 		Usage: "measure speed with fed tokens",
-		Description: "Feeds pseudo-random tokens instead of drawing them, so that runs with the same\n" +
-			"seed route the same experts, whatever the --les-* flags are. Each repetition has\n" +
-			"its own tokens and starts with an empty context.",
+		Description: "Feeds tokens instead of drawing them, so that runs route the same experts\n" +
+			"whatever the --les-* flags are: those of a text, or pseudo-random ones. Each\n" +
+			"repetition has its own tokens and starts with an empty context. A list of\n" +
+			"--les-slots, separated by commas, is measured one by one.",
 		Flags: append([]cli.Flag{
 			modelFlag(), threadsFlag(), ubatchFlag(),
+			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "feed the tokens of this text instead of random ones"},
 			&cli.IntFlag{Name: "prompt-tokens", Aliases: []string{"p"}, Value: 0, Usage: "tokens of the prompt in each repetition"},
 			&cli.IntFlag{Name: "n", Value: 32, Usage: "tokens fed one by one in each repetition"},
 			&cli.IntFlag{Name: "repetitions", Aliases: []string{"r"}, Value: 5, Usage: "repetitions"},
@@ -35,43 +35,16 @@ func benchCommand() *cli.Command {
 	}
 }
 
-// benchReport is what bench reports; engine figures are of the decode phases
-// of all repetitions.
-type benchReport struct {
-	Model        string  `json:"model"`         // file
-	Architecture string  `json:"architecture"`  // general.architecture
-	Threads      int     `json:"threads"`       // compute threads
-	UbatchTokens int     `json:"ubatch_tokens"` // tokens of a prompt computed at once
-	PromptTokens int     `json:"prompt_tokens"` // fed in batches, each repetition
-	DecodeTokens int     `json:"decode_tokens"` // fed one by one, each repetition
-	Seed         uint64  `json:"seed"`          // of the tokens
-	LoadSeconds  float64 `json:"load_seconds"`  // until the context was ready
-	Prefill      spread  `json:"prefill_tps"`   // tokens a second
-	Decode       spread  `json:"decode_tps"`    // tokens a second
-	PeakRSSBytes int64   `json:"peak_rss_bytes"`
-	engineSummary
+// benchOptions are the flags of bench after parsing.
+type benchOptions struct {
+	session sessionOptions
+	shape   benchShape
+	slots   []int // to be measured one by one; empty when --les-slots is not given
+	seed    uint64
+	text    string
 }
 
-// spread is the median of samples and their ends.
-type spread struct {
-	Median  float64   `json:"median"`
-	Min     float64   `json:"min"`
-	Max     float64   `json:"max"`
-	Samples []float64 `json:"samples"`
-}
-
-func newSpread(samples []float64) spread {
-	if len(samples) == 0 {
-		return spread{Samples: []float64{}}
-	}
-	sorted := slices.Sorted(slices.Values(samples))
-	n := len(sorted)
-	return spread{
-		Median: (sorted[(n-1)/2] + sorted[n/2]) / 2, Min: sorted[0], Max: sorted[n-1], Samples: samples,
-	}
-}
-
-func parseBench(c *cli.Context) (opts sessionOptions, err error) {
+func parseBench(c *cli.Context) (opts benchOptions, err error) {
 	err = errors.Join(noArguments(c), checkCounts(c, "n", "threads", "ubatch", "repetitions"), checkReport(c))
 	if err != nil {
 		return opts, err
@@ -81,19 +54,31 @@ func parseBench(c *cli.Context) (opts sessionOptions, err error) {
 			return opts, usagef("--%s: %d is not between 0 and %d", name, c.Int(name), countsMax)
 		}
 	}
-	if opts.les, err = parseLES(c); err != nil {
+	if c.IsSet("file") && c.IsSet("seed") {
+		return opts, usagef("--file and --seed contradict: a text has its own tokens")
+	}
+	les, slots, err := parseLES(c)
+	if err != nil {
 		return opts, err
 	}
-	if c.Bool("repack") && opts.les.mode != lesOff {
+	if c.Bool("repack") && les.mode != lesOff {
 		return opts, usagef("--repack needs --les off: streamed experts are never rearranged")
 	}
-	opts.resident = llama.ModelParams{LoadMode: llama.LoadRead, Repack: c.Bool("repack")}
-	opts.context = llama.ContextParams{
-		Tokens: max(c.Int("prompt-tokens")+c.Int("n"), c.Int("warmup")), Batch: c.Int("ubatch"),
-		Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
+	opts = benchOptions{
+		shape: benchShape{c.Int("warmup"), c.Int("repetitions"), c.Int("prompt-tokens"), c.Int("n")},
+		slots: slots, seed: c.Uint64("seed"), text: c.String("file"),
 	}
-	opts.line = newProgressLine(c.App.ErrWriter)
-	opts.path, err = modelPath(c)
+	opts.session = sessionOptions{
+		les:      les,
+		resident: llama.ModelParams{LoadMode: llama.LoadRead, Repack: c.Bool("repack")},
+		context: llama.ContextParams{
+			Tokens: max(opts.shape.prompt+opts.shape.decode, opts.shape.warmup), Batch: c.Int("ubatch"),
+			Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
+		},
+		line: newProgressLine(c.App.ErrWriter),
+		log:  c.App.ErrWriter,
+	}
+	opts.session.path, err = modelPath(c)
 	return opts, err
 }
 
@@ -104,108 +89,54 @@ func runBench(c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
 	defer stop()
-	begin := time.Now()
-	s, err := openSession(ctx, opts)
-	if err != nil {
-		return err
+	var sweep benchSweep
+	for i := range max(1, len(opts.slots)) {
+		if len(opts.slots) > 0 {
+			opts.session.les.slots = opts.slots[i]
+		}
+		report, err := measure(ctx, c.App.ErrWriter, opts)
+		if err != nil {
+			return err
+		}
+		report.print(c.App.Writer)
+		sweep.Sweep = append(sweep.Sweep, report)
 	}
-	defer s.Close()
-	loaded := time.Since(begin)
-	s.describe(c.App.ErrWriter)
-	b := newBenchmark(s, c.Uint64("seed"))
-	defer b.batch.Close()
-	if err := b.run(ctx, c.Int("warmup"), c.Int("repetitions"), c.Int("prompt-tokens"), c.Int("n")); err != nil {
-		return err
+	var report any = sweep.Sweep[0]
+	if len(opts.slots) > 1 {
+		sweep.print(c.App.Writer)
+		report = sweep
 	}
-	report := benchReport{
-		Model: opts.path, Architecture: s.model.Architecture(), Threads: s.lctx.Threads(),
-		UbatchTokens: s.lctx.Ubatch(), PromptTokens: c.Int("prompt-tokens"), DecodeTokens: c.Int("n"),
-		Seed: c.Uint64("seed"), LoadSeconds: loaded.Seconds(),
-		Prefill: newSpread(b.prefill), Decode: newSpread(b.decode), PeakRSSBytes: peakMemory(),
-		engineSummary: s.engineSummary(b.decodeStats, b.prefillStats, c.Int("n")*c.Int("repetitions")),
-	}
-	report.print(c.App.Writer)
 	if name := c.String("json"); name != "" {
 		return writeJSON(name, report)
 	}
 	return nil
 }
 
-// benchmark feeds tokens and collects samples.
-type benchmark struct {
-	session *session
-	batch   *llama.Batch
-	tokens  *tokenSource
-
-	prefill, decode           []float64 // tokens a second
-	prefillStats, decodeStats engineStats
-}
-
-func newBenchmark(s *session, seed uint64) *benchmark {
-	return &benchmark{
-		session: s, batch: llama.NewBatch(s.lctx.Batch()), tokens: newTokenSource(seed, s.model.VocabSize()),
-	}
-}
-
-func (b *benchmark) run(ctx context.Context, warmup, repetitions, prompt, n int) error {
-	if err := b.feed(ctx, 0, warmup, 1); err != nil {
-		return err
-	}
-	for range repetitions {
-		b.session.lctx.Clear()
-		if prompt > 0 {
-			speed, stats, err := b.measure(ctx, 0, prompt, b.session.lctx.Batch())
-			if err != nil {
-				return err
-			}
-			b.prefill = append(b.prefill, speed)
-			b.prefillStats = b.prefillStats.plus(stats)
-		}
-		speed, stats, err := b.measure(ctx, prompt, n, 1)
-		if err != nil {
-			return err
-		}
-		b.decode = append(b.decode, speed)
-		b.decodeStats = b.decodeStats.plus(stats)
-	}
-	return nil
-}
-
-// measure feeds n tokens and returns the speed and the engine's counters.
-func (b *benchmark) measure(ctx context.Context, pos, n, step int) (float64, engineStats, error) {
-	b.session.resetStats()
+// measure opens the model and runs all repetitions.
+func measure(ctx context.Context, log io.Writer, opts benchOptions) (report benchReport, err error) {
 	begin := time.Now()
-	err := b.feed(ctx, pos, n, step)
-	return perSecond(n, time.Since(begin)), b.session.stats(), err
-}
-
-// feed decodes n tokens from a position on, step at a time.
-func (b *benchmark) feed(ctx context.Context, pos, n, step int) error {
-	for end := pos + n; pos < end; {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		b.batch.Clear()
-		for count := min(step, end-pos); count > 0; count-- {
-			b.batch.Add(b.tokens.next(), pos, 0, count == 1)
-			pos++
-		}
-		if err := b.session.decode(b.batch); err != nil {
-			return err
+	s, err := openSession(ctx, opts.session)
+	if err != nil {
+		return report, err
+	}
+	defer s.Close()
+	loaded := time.Since(begin)
+	s.describe(log)
+	b := &benchmark{session: s, batch: llama.NewBatch(s.lctx.Batch()), tokens: newTokenSource(opts.seed, s.model.VocabSize())}
+	defer b.batch.Close()
+	if opts.text != "" {
+		if b.tokens, err = newTextTokens(s.model, opts.text, opts.shape); err != nil {
+			return report, err
 		}
 	}
-	return nil
-}
-
-func (r *benchReport) print(out io.Writer) {
-	row := func(name string, tokens int, s spread) {
-		if len(s.Samples) > 0 {
-			fmt.Fprintf(out, "%-8s %6d tokens  %9.2f tok/s median  %9.2f min  %9.2f max  %d samples\n",
-				name, tokens, s.Median, s.Min, s.Max, len(s.Samples))
-		}
+	if err := b.run(ctx, opts.shape); err != nil {
+		return report, err
 	}
-	row("prefill", r.PromptTokens, r.Prefill)
-	row("decode", r.DecodeTokens, r.Decode)
-	fmt.Fprintf(out, "peak memory %s\n", formatSize(r.PeakRSSBytes))
-	r.engineSummary.print(out)
+	return benchReport{
+		Model: opts.session.path, Architecture: s.model.Architecture(), Threads: s.lctx.Threads(),
+		UbatchTokens: s.lctx.Ubatch(), PromptTokens: opts.shape.prompt, DecodeTokens: opts.shape.decode,
+		Seed: opts.seed, Text: opts.text, LoadSeconds: loaded.Seconds(),
+		Prefill: newSpread(b.prefill), Decode: newSpread(b.decode), PeakRSSBytes: peakMemory(),
+		engineSummary: s.engineSummary(b.decodeStats, b.prefillStats, opts.shape.decode*opts.shape.repetitions),
+	}, nil
 }

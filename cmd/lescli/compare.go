@@ -17,10 +17,58 @@ type verifier struct {
 	opts verifyOptions
 	out  io.Writer
 	line *progressLine
+	log  io.Writer
 	dir  string
 
-	compared int64 // logits
-	runs     int   // streamed
+	compared int64  // logits
+	runs     int    // streamed
+	layers   int    // streamed layers, 0 when LES was off
+	experts  int    // of one of them
+	reason   string // why LES was off
+	nodes    int64  // MoE nodes computed
+	steps    int64  // of all layers
+}
+
+// verifyReport is what verify reports; its field names are those of --json.
+type verifyReport struct {
+	Model         string  `json:"model"`           // file
+	Architecture  string  `json:"architecture"`    // general.architecture
+	Result        string  `json:"result"`          // identical or different
+	Difference    string  `json:"difference"`      // the first one
+	Runs          int     `json:"runs"`            // that were compared with a resident one
+	Logits        int64   `json:"logits"`          // compared
+	Layers        int     `json:"streamed_layers"` // 0 when nothing was streamed
+	Experts       int     `json:"experts"`         // of a streamed layer
+	NodesPerLayer float64 `json:"nodes_per_layer"` // 1 when every layer is one fused node
+	Reason        string  `json:"les_reason"`      // why nothing was streamed
+}
+
+// report sums up what was compared; diff is nil when all was identical.
+func (v *verifier) report(arch string, diff *difference) verifyReport {
+	r := verifyReport{
+		Model: v.opts.path, Architecture: arch, Result: "identical", Runs: v.runs, Logits: v.compared,
+		Layers: v.layers, Experts: v.experts, Reason: v.reason,
+	}
+	if v.steps > 0 {
+		r.NodesPerLayer = float64(v.nodes) / float64(v.steps)
+	}
+	if diff != nil {
+		r.Result, r.Difference = "different", diff.Error()
+	}
+	return r
+}
+
+// streamed says what was streamed, for people.
+func (r verifyReport) streamed() string {
+	switch {
+	case r.Layers == 0 && r.Reason == "":
+		return "nothing was streamed"
+	case r.Layers == 0:
+		return "les off: " + r.Reason
+	case r.NodesPerLayer == 1:
+		return fmt.Sprintf("%d layers of %d experts streamed, fused", r.Layers, r.Experts)
+	}
+	return fmt.Sprintf("%d layers of %d experts streamed, %.2f nodes a layer", r.Layers, r.Experts, r.NodesPerLayer)
 }
 
 // difference is the first logit that is not the same.
@@ -127,14 +175,29 @@ func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	v.compared += count
-	v.runs++
+	v.note(s, les, count)
 	note := ""
 	if les.mode == lesOn && s.reason != "" {
 		note = "; les off: " + s.reason
 	}
 	fmt.Fprintf(v.out, "%s: identical, %d logits%s\n", name, count, note)
 	return nil
+}
+
+// note counts a run that was identical.
+func (v *verifier) note(s *session, les lesOptions, count int64) {
+	v.compared += count
+	v.runs++
+	switch {
+	case les.mode != lesOn:
+	case s.reason != "":
+		v.reason = s.reason
+	default:
+		plan, stats := s.engine.Plan(), s.stats()
+		v.layers, v.experts = plan.Layers, plan.Experts
+		v.nodes += stats.Nodes
+		v.steps += stats.total().Steps
+	}
 }
 
 // sameBits compares as bit patterns, so that NaNs count too, and returns the

@@ -2,9 +2,13 @@ package main
 
 import (
 	"errors"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/sched"
 )
 
 // streamer is the joint between this program and the engine that streams
@@ -24,42 +28,55 @@ type engine interface {
 	Plan() enginePlan
 	Stats() engineStats
 	ResetStats()
-	// Err is the read error that failed the last decode, or nil.
+	// Err takes the error that failed the last decode, or returns nil.
 	Err() error
 	Close()
 }
 
 // engineConfig chooses how experts are streamed.
 type engineConfig struct {
-	BudgetBytes int64         // for the whole process; 0 when Slots decides
-	Slots       int           // expert slots a layer, slotsFromBudget when the budget decides
-	Used        int           // experts a token uses in a layer
+	BudgetBytes int64 // for the whole process; 0 when Slots decides
+	Slots       int   // expert slots a layer, slotsFromBudget when the budget decides
+	File        *modelFile
 	WorkBytes   int64         // the CPU backend's work buffer
 	Lookahead   int           // layers ahead whose experts are guessed and read
 	Lanes       int           // reads in flight, 0 for the engine's choice
 	ReadDelay   time.Duration // each read is held back by a random time up to this, in tests
+	Log         io.Writer     // receives single lines, such as the fall back to buffered reads
 }
 
 const slotsFromBudget = -1
 
 // enginePlan is where memory goes.
 type enginePlan struct {
-	DenseBytes, KVBytes, ComputeBytes, SlotBytes int64
-	ProcessBytes                                 int64 // vocabulary, code, runtime
-	Slots, Layers, Experts, Used                 int
-	ExpertBytes                                  int64
-	FloorBytes, BudgetBytes, TotalBytes          int64
-	Reason                                       string // why the engine streams nothing; empty when it does
+	plan.Plan
+	Reason   string         // why the engine streams nothing; empty when it does
+	Resident []expertTensor // tensors with a slice for each expert that are not streamed
 }
 
 // engineStats count since the last ResetStats.
 type engineStats struct {
-	Lookups, Hits, Joins, Misses int64
-	Recall, Precision            float64
-	BytesDemand, BytesPrefetch   int64
-	Issued, Useful, Wasted       int64 // prefetches
-	Late, Cancelled              int64 // prefetches
-	StallNS, PredictNS, NodesNS  int64 // of MoE nodes
+	Layers                      []layerStats
+	BytesDemand, BytesPrefetch  int64
+	Issued, Useful, Wasted      int64 // prefetches
+	Late, Cancelled             int64 // prefetches
+	Retries                     int64 // failed reads that were repeated
+	StallNS, PredictNS, NodesNS int64 // of MoE nodes
+	Nodes                       int64 // MoE nodes computed
+}
+
+// layerStats count one layer.
+type layerStats struct {
+	Block int // the layer's number in the model
+	sched.LayerStats
+}
+
+// total sums all layers.
+func (s engineStats) total() (sum sched.LayerStats) {
+	for _, layer := range s.Layers {
+		sum = sum.Plus(layer.LayerStats)
+	}
+	return sum
 }
 
 // errNoEngine is returned where streaming is asked of a program built without
@@ -85,20 +102,25 @@ func streamingAvailable() bool {
 	return !missing
 }
 
-// plus adds the counters of two phases; recall and precision are weighted by
-// lookups.
+// plus adds the counters of two phases.
 func (s engineStats) plus(t engineStats) engineStats {
-	sum := engineStats{
-		Lookups: s.Lookups + t.Lookups, Hits: s.Hits + t.Hits, Joins: s.Joins + t.Joins, Misses: s.Misses + t.Misses,
+	return engineStats{
+		Layers:      plusLayers(s.Layers, t.Layers),
 		BytesDemand: s.BytesDemand + t.BytesDemand, BytesPrefetch: s.BytesPrefetch + t.BytesPrefetch,
-		StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
+		Nodes: s.Nodes + t.Nodes, StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
 		Issued: s.Issued + t.Issued, Useful: s.Useful + t.Useful, Wasted: s.Wasted + t.Wasted,
-		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled,
+		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled, Retries: s.Retries + t.Retries,
 	}
-	if sum.Lookups > 0 {
-		own, other := float64(s.Lookups)/float64(sum.Lookups), float64(t.Lookups)/float64(sum.Lookups)
-		sum.Recall = own*s.Recall + other*t.Recall
-		sum.Precision = own*s.Precision + other*t.Precision
+}
+
+// plusLayers adds layer by layer; either list may be empty.
+func plusLayers(a, b []layerStats) []layerStats {
+	if len(a) == 0 {
+		return b
+	}
+	sum := slices.Clone(a)
+	for i, layer := range b {
+		sum[i].LayerStats = sum[i].Plus(layer.LayerStats)
 	}
 	return sum
 }

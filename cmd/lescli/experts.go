@@ -2,15 +2,31 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/plan"
 )
 
-// expertLayer is what one layer has of routed experts.
+// expertLayer is what one layer has of routed experts. A block with two kinds
+// of experts counts as two layers.
 type expertLayer struct {
-	layer int
-	bytes int64 // all experts of the layer
+	block     int
+	kind      string // exps or chexps
+	experts   int
+	bytes     int64 // all experts of the layer
+	slotBytes int64 // what one expert takes in a slot
+}
+
+// expertTensor is a tensor with one slice for each expert.
+type expertTensor struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	part  int
+	off   int64
 }
 
 // modelFile is what the metadata of a model says about its experts.
@@ -22,12 +38,13 @@ type modelFile struct {
 	embedding   int // width of the residual stream
 	expertWidth int // rows of gate and up
 	used        int
-	layers      []expertLayer // layers with routed experts, without NextN blocks
-	nextnBytes  int64         // routed experts of NextN blocks
+	layers      []expertLayer  // layers with routed experts, without NextN blocks
+	nextnBytes  int64          // routed experts of NextN blocks
+	sliced      []expertTensor // all tensors with a slice for each expert, without NextN blocks
 	tensors     int
 	totalBytes  int64
 	parts       int
-	unknown     []string // tensors shaped like experts under unknown names
+	unknown     []expertTensor // shaped like experts under unknown names
 }
 
 // readModelFile reads the metadata of all parts of a model.
@@ -55,44 +72,97 @@ func readModelFile(path string) (*modelFile, error) {
 		return nil, fmt.Errorf("%s: impossible counts: %d experts, %d used, %d blocks, %d NextN blocks",
 			path, m.experts, m.used, m.blocks, m.nextn)
 	}
-	bytes := map[int]int64{}
-	for _, part := range parts {
+	layers := map[layerKey]*expertLayer{}
+	for i, part := range parts {
 		for _, tensor := range part.Tensors() {
-			m.add(tensor, bytes)
+			m.add(i, tensor, layers)
 		}
 	}
-	m.collect(bytes)
+	m.collect(layers)
 	return m, nil
 }
 
+// layerKey tells expert layers apart.
+type layerKey struct {
+	block int
+	kind  string
+}
+
+// expertKinds are the endings of the names of routed experts.
+var expertKinds = []string{"exps", "chexps"}
+
+// expertRoles are the names before the ending.
+var expertRoles = []string{"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_up"}
+
 // add accounts for one tensor.
-func (m *modelFile) add(tensor llama.TensorInfo, bytes map[int]int64) {
+func (m *modelFile) add(part int, tensor llama.TensorInfo, layers map[layerKey]*expertLayer) {
 	m.tensors++
 	m.totalBytes += tensor.Bytes
-	layer, role, ok := blockTensor(tensor.Name)
-	if !ok || m.experts == 0 || tensor.Shape[2] != int64(m.experts) || !strings.HasPrefix(role, "ffn_") {
+	block, name, ok := blockTensor(tensor.Name)
+	if !ok || m.experts == 0 || tensor.Shape[2] < 2 || !strings.HasPrefix(name, "ffn_") {
 		return
 	}
-	switch role {
-	case "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight", "ffn_gate_up_exps.weight":
-		bytes[layer] += tensor.Bytes
-	default:
-		m.unknown = append(m.unknown, tensor.Name)
+	slice := expertTensor{Name: tensor.Name, Bytes: tensor.Bytes, part: part, off: tensor.Off}
+	kind, known := expertKind(name)
+	if !known {
+		m.unknown = append(m.unknown, slice)
+	} else {
+		m.addTo(layers, layerKey{block, kind}, tensor)
+	}
+	if block < m.blocks-m.nextn {
+		m.sliced = append(m.sliced, slice)
 	}
 }
 
+// addTo adds a tensor to its layer.
+func (m *modelFile) addTo(layers map[layerKey]*expertLayer, key layerKey, tensor llama.TensorInfo) {
+	layer := layers[key]
+	if layer == nil {
+		layer = &expertLayer{block: key.block, kind: key.kind, experts: int(tensor.Shape[2])}
+		layers[key] = layer
+	}
+	each := tensor.Bytes / tensor.Shape[2]
+	layer.bytes += tensor.Bytes
+	layer.slotBytes += les.SlotSpanBytes(expert.Span{Off: tensor.Off, Stride: each, Bytes: each})
+}
+
+// expertKind is the ending of the name of routed experts: exps for
+// ffn_up_exps.weight.
+func expertKind(name string) (kind string, known bool) {
+	stem, isWeight := strings.CutSuffix(name, ".weight")
+	at := strings.LastIndexByte(stem, '_')
+	if !isWeight || at < 0 {
+		return "", false
+	}
+	return stem[at+1:], slices.Contains(expertKinds, stem[at+1:]) && slices.Contains(expertRoles, stem[:at])
+}
+
 // collect puts the layers in order.
-func (m *modelFile) collect(bytes map[int]int64) {
-	for layer := range m.blocks {
-		size, ok := bytes[layer]
-		switch {
-		case !ok:
-		case layer >= m.blocks-m.nextn:
-			m.nextnBytes += size
-		default:
-			m.layers = append(m.layers, expertLayer{layer, size})
+func (m *modelFile) collect(layers map[layerKey]*expertLayer) {
+	for block := range m.blocks {
+		for _, kind := range expertKinds {
+			layer, ok := layers[layerKey{block, kind}]
+			switch {
+			case !ok:
+			case block >= m.blocks-m.nextn:
+				m.nextnBytes += layer.bytes
+			default:
+				m.layers = append(m.layers, *layer)
+			}
 		}
 	}
+}
+
+// shape is what the plan needs to know.
+func (m *modelFile) shape() plan.Shape {
+	s := plan.Shape{Layers: len(m.layers)}
+	for _, layer := range m.layers {
+		s.SlotBytes = max(s.SlotBytes, layer.slotBytes)
+		s.Experts = max(s.Experts, layer.experts)
+		s.Used = max(s.Used, min(m.used, layer.experts))
+		s.All += layer.experts
+	}
+	return s
 }
 
 // blockTensor takes the name of a layer's tensor apart.
@@ -105,7 +175,7 @@ func blockTensor(name string) (layer int, role string, ok bool) {
 func (m *modelFile) expertBytes() int64 {
 	var largest int64
 	for _, layer := range m.layers {
-		largest = max(largest, layer.bytes/int64(m.experts))
+		largest = max(largest, layer.bytes/int64(layer.experts))
 	}
 	return largest
 }
@@ -113,9 +183,9 @@ func (m *modelFile) expertBytes() int64 {
 // workBytes estimates the CPU backend's work buffer, which is largest in the MoE
 // nodes: the activation of every pair of token and expert, as numbers and
 // quantised, and the tables that group the pairs.
-func (m *modelFile) workBytes(params llama.ContextParams) int64 {
-	pairs := int64(params.Ubatch) * int64(m.used)
-	return pairs*(int64(m.expertWidth)*5+8) + int64(params.Ubatch)*int64(m.embedding)*2 + 1<<20
+func (m *modelFile) workBytes(ubatch int) int64 {
+	pairs := int64(ubatch) * int64(m.used)
+	return pairs*(int64(m.expertWidth)*5+8) + int64(ubatch)*int64(m.embedding)*2 + 1<<20
 }
 
 // routedBytes is the size of all routed experts, without NextN blocks.

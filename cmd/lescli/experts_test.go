@@ -58,7 +58,7 @@ func TestExpertsAreFoundByNameAndThirdDimension(t *testing.T) {
 	if len(file.layers) != 1 || file.routedBytes() != 4*(4*6+3*4)*8 || file.expertBytes() != 4*(4*6+3*4) {
 		t.Errorf("layers are %+v", file.layers)
 	}
-	if len(file.unknown) != 1 || file.unknown[0] != "blk.0.ffn_foo_exps.weight" {
+	if len(file.unknown) != 1 || file.unknown[0].Name != "blk.0.ffn_foo_exps.weight" || file.unknown[0].Bytes != 4*4*4*8 {
 		t.Errorf("unknown tensors are %v", file.unknown)
 	}
 }

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
+	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/plan"
 	"github.com/urfave/cli/v2"
 )
 
@@ -26,40 +27,43 @@ func inspectCommand() *cli.Command {
 
 // inspection is what inspect reports; its field names are those of --json.
 type inspection struct {
-	Model           string       `json:"model"`             // file
-	Parts           int          `json:"parts"`             // files
-	Architecture    string       `json:"architecture"`      // general.architecture
-	Description     string       `json:"description"`       // llama.cpp's short text
-	FileTensorBytes int64        `json:"file_tensor_bytes"` // all tensors of all parts
-	Tensors         int          `json:"tensors"`           // their number
-	Layers          int          `json:"layers"`            // without NextN blocks
-	NextNBlocks     int          `json:"nextn_blocks"`      // extra blocks for multi-token prediction
-	MoELayers       int          `json:"moe_layers"`        // layers with routed experts
-	Experts         int          `json:"experts"`           // routed experts a layer
-	Used            int          `json:"used"`              // top-k
-	ExpertBytes     int64        `json:"expert_bytes"`      // the largest expert: gate, up and down
-	RoutedBytes     int64        `json:"routed_bytes"`      // all routed experts of all layers
-	NextNBytes      int64        `json:"nextn_bytes"`       // routed experts of NextN blocks
-	TokenBytes      int64        `json:"token_bytes"`       // experts of one token, nothing cached
-	DenseBytes      int64        `json:"dense_bytes"`       // weights that stay resident
-	KVBytes         int64        `json:"kv_bytes"`          // KV cache and recurrent state
-	ComputeBytes    int64        `json:"compute_bytes"`     // graph buffers
-	ProcessBytes    int64        `json:"process_bytes"`     // code, vocabulary and runtime
-	FloorBytes      int64        `json:"floor_bytes"`       // least budget that can run
-	FullBytes       int64        `json:"full_bytes"`        // everything resident
-	ContextTokens   int          `json:"context_tokens"`    // what kv_bytes is for
-	UbatchTokens    int          `json:"ubatch_tokens"`     // what compute_bytes is for
-	Budgets         []budgetLine `json:"budgets"`           // empty without experts
-	Unknown         []string     `json:"unknown_tensors"`   // shaped like experts, kept resident
+	Model           string         `json:"model"`             // file
+	Parts           int            `json:"parts"`             // files
+	Architecture    string         `json:"architecture"`      // general.architecture
+	Description     string         `json:"description"`       // llama.cpp's short text
+	FileTensorBytes int64          `json:"file_tensor_bytes"` // all tensors of all parts
+	Tensors         int            `json:"tensors"`           // their number
+	Layers          int            `json:"layers"`            // without NextN blocks
+	NextNBlocks     int            `json:"nextn_blocks"`      // extra blocks for multi-token prediction
+	MoELayers       int            `json:"moe_layers"`        // layers with routed experts
+	Experts         int            `json:"experts"`           // routed experts a layer
+	Used            int            `json:"used"`              // top-k
+	ExpertBytes     int64          `json:"expert_bytes"`      // the largest expert: gate, up and down
+	RoutedBytes     int64          `json:"routed_bytes"`      // all routed experts of all layers
+	NextNBytes      int64          `json:"nextn_bytes"`       // routed experts of NextN blocks
+	TokenBytes      int64          `json:"token_bytes"`       // experts of one token, nothing cached
+	DenseBytes      int64          `json:"dense_bytes"`       // weights that stay resident
+	KVBytes         int64          `json:"kv_bytes"`          // KV cache and recurrent state
+	ComputeBytes    int64          `json:"compute_bytes"`     // graph buffers and the work buffer
+	ProcessBytes    int64          `json:"process_bytes"`     // code, vocabulary, runtime and a reserve for its growth
+	SlotBytes       int64          `json:"slot_bytes"`        // one expert slot: the largest expert, aligned for direct reads
+	FloorSlots      int            `json:"floor_slots"`       // expert slots in the floor
+	FloorBytes      int64          `json:"floor_bytes"`       // least budget that can run
+	FullBytes       int64          `json:"full_bytes"`        // everything resident
+	ContextTokens   int            `json:"context_tokens"`    // what kv_bytes is for
+	UbatchTokens    int            `json:"ubatch_tokens"`     // what compute_bytes is for
+	Budgets         []budgetLine   `json:"budgets"`           // empty without experts
+	Unknown         []expertTensor `json:"unknown_tensors"`   // shaped like experts, under unknown names: kept resident
 }
 
 // budgetLine is what one budget buys.
 type budgetLine struct {
-	BudgetBytes int64   `json:"budget_bytes"`
-	Slots       int     `json:"slots"`       // expert slots a layer
-	SlotBytes   int64   `json:"slot_bytes"`  // all of them
-	CachedShare float64 `json:"cached"`      // slots / experts
-	TotalBytes  int64   `json:"total_bytes"` // what would be taken
+	BudgetBytes   int64   `json:"budget_bytes"`
+	Slots         int     `json:"slots"`           // expert slots in all
+	SlotsPerLayer float64 `json:"slots_per_layer"` // of them above the floor, mean of the layers
+	SlotsBytes    int64   `json:"slots_bytes"`     // all of them
+	CachedShare   float64 `json:"cached"`          // slots / experts of all layers
+	TotalBytes    int64   `json:"total_bytes"`     // what would be taken
 }
 
 func runInspect(c *cli.Context) error {
@@ -104,57 +108,55 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.blocks - file.nextn,
 		NextNBlocks: file.nextn, MoELayers: len(file.layers), Experts: file.experts, Used: file.used,
 		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes,
-		KVBytes: memory.ContextBytes, ComputeBytes: memory.ComputeBytes,
-		ContextTokens: lctx.Tokens(), UbatchTokens: lctx.Ubatch(), Unknown: append([]string{}, file.unknown...), Budgets: []budgetLine{},
+		ContextTokens: lctx.Tokens(), UbatchTokens: lctx.Ubatch(), Unknown: append([]expertTensor{}, file.unknown...), Budgets: []budgetLine{},
 	}
-	r.DenseBytes = memory.ModelBytes - r.RoutedBytes
 	r.TokenBytes = r.ExpertBytes * int64(r.Used) * int64(r.MoELayers)
-	r.ProcessBytes = residentMemory() // weights are not in it: none were loaded
-	r.FullBytes = r.fixedBytes() + r.RoutedBytes
-	r.FloorBytes = r.FullBytes
-	if r.MoELayers > 0 {
-		r.FloorBytes = r.fixedBytes() + r.ExpertBytes*r.floorExperts()
-		r.Budgets = r.budgetLines()
-	}
+	r.planned(file.shape(), plan.Usage{
+		Dense: memory.ModelBytes - r.RoutedBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes,
+		Work:    file.workBytes(lctx.Ubatch()),
+		Process: les.ResidentBytes(), // weights are not in it: none were loaded
+	})
 	return r, nil
 }
 
-// floorExperts is the least number of expert slots in all: the experts of the
-// layer that computes and of the next one, which is being read.
-func (r *inspection) floorExperts() int64 { return int64(min(2*r.Used, r.Experts*r.MoELayers)) }
-
-// fixedBytes is what no budget changes.
-func (r *inspection) fixedBytes() int64 {
-	return r.DenseBytes + r.KVBytes + r.ComputeBytes + r.ProcessBytes
+// planned fills in what the engine's own plan says for each budget.
+func (r *inspection) planned(shape plan.Shape, usage plan.Usage) {
+	floor, _ := plan.Make(shape, usage, plan.Request{}) // fails for budgets only
+	r.DenseBytes, r.KVBytes, r.ComputeBytes, r.ProcessBytes = floor.Dense, floor.KV, floor.Compute+floor.Work, floor.Process
+	r.FloorBytes, r.FullBytes = floor.Floor, floor.Full()
+	if r.MoELayers == 0 {
+		r.FloorBytes = r.FullBytes
+		return
+	}
+	r.SlotBytes, r.FloorSlots = shape.SlotBytes, shape.FloorSlots()
+	for _, budget := range budgets(r.FloorBytes, r.FullBytes) {
+		p, err := plan.Make(shape, usage, plan.Request{Budget: budget, SlotsPerLayer: slotsFromBudget})
+		if err != nil {
+			panic("lescli: a budget below the floor: " + err.Error())
+		}
+		r.Budgets = append(r.Budgets, budgetLine{
+			BudgetBytes: budget, Slots: p.SlotCount, SlotsPerLayer: p.SlotsPerLayer(), SlotsBytes: p.Slots,
+			CachedShare: float64(p.SlotCount) / float64(p.All), TotalBytes: p.Total,
+		})
+	}
 }
 
-// budgetLines are the floor, the powers of two of a GiB (of a MiB for small
-// models) and the halves between them, and everything.
-func (r *inspection) budgetLines() []budgetLine {
-	lines := []budgetLine{r.buys(r.FloorBytes)}
+// budgets are the floor, the powers of two of a GiB (of a MiB for small models)
+// and the halves between them, and everything.
+func budgets(floor, full int64) []int64 {
+	list := []int64{floor}
 	unit := int64(1) << 30
-	if r.FullBytes < unit {
+	if full < unit {
 		unit = 1 << 20
 	}
-	for ; unit < r.FullBytes; unit *= 2 {
+	for ; unit < full; unit *= 2 {
 		for _, budget := range []int64{unit, unit / 2 * 3} {
-			if budget > r.FloorBytes && budget < r.FullBytes {
-				lines = append(lines, r.buys(budget))
+			if budget > floor && budget < full {
+				list = append(list, budget)
 			}
 		}
 	}
-	return append(lines, r.buys(r.FullBytes))
-}
-
-// buys is what a budget at or above the floor gets.
-func (r *inspection) buys(budget int64) budgetLine {
-	layerBytes := r.ExpertBytes * int64(r.MoELayers)
-	slots := int(min((budget-r.fixedBytes())/layerBytes, int64(r.Experts)))
-	slotBytes := max(int64(slots)*layerBytes, r.FloorBytes-r.fixedBytes())
-	return budgetLine{
-		BudgetBytes: budget, Slots: slots, SlotBytes: slotBytes,
-		CachedShare: float64(slots) / float64(r.Experts), TotalBytes: r.fixedBytes() + slotBytes,
-	}
+	return append(list, full)
 }
 
 // print writes the report for people.
@@ -172,19 +174,23 @@ func (r *inspection) print(out io.Writer) {
 	}
 	line("dense", "%s", formatSize(r.DenseBytes))
 	line("kv", "%s for %d tokens", formatSize(r.KVBytes), r.ContextTokens)
-	line("compute", "%s for batches of %d", formatSize(r.ComputeBytes), r.UbatchTokens)
-	line("process", "%s of code, vocabulary and runtime", formatSize(r.ProcessBytes))
+	line("compute", "%s for batches of %d, work buffer included", formatSize(r.ComputeBytes), r.UbatchTokens)
+	line("process", "%s of code, vocabulary, runtime and reserve", formatSize(r.ProcessBytes))
 	line("floor", "%s", formatSize(r.FloorBytes))
 	line("all resident", "%s", formatSize(r.FullBytes))
-	if len(r.Unknown) > 0 {
-		line("not known", "%s: shaped like experts, kept resident", strings.Join(r.Unknown, ", "))
+	for _, tensor := range r.Unknown {
+		line("not known", "%s: %s, shaped like experts, kept resident", tensor.Name, formatSize(tensor.Bytes))
+	}
+	if r.NextNBytes > 0 {
+		line("nextn", "%s of experts: not loaded without drafting", formatSize(r.NextNBytes))
 	}
 	if r.MoELayers == 0 {
 		line("streaming", "off: the file has no routed experts")
 		return
 	}
-	fmt.Fprintf(out, "\n%12s %12s %8s %12s\n", "budget", "slots/layer", "cached", "slot bytes")
+	line("slots", "%s each, %d in the floor", formatSize(r.SlotBytes), r.FloorSlots)
+	fmt.Fprintf(out, "\n%12s %12s %12s %8s %12s\n", "budget", "slots", "per layer", "cached", "slot bytes")
 	for _, b := range r.Budgets {
-		fmt.Fprintf(out, "%12s %12d %7.1f%% %12s\n", formatSize(b.BudgetBytes), b.Slots, 100*b.CachedShare, formatSize(b.SlotBytes))
+		fmt.Fprintf(out, "%12s %12d %12.2f %7.1f%% %12s\n", formatSize(b.BudgetBytes), b.Slots, b.SlotsPerLayer, 100*b.CachedShare, formatSize(b.SlotsBytes))
 	}
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
@@ -39,7 +42,7 @@ func TestInspectCountsExperts(t *testing.T) {
 			if got.DenseBytes <= 0 || got.KVBytes <= 0 || got.ComputeBytes <= 0 || len(got.Unknown) != 0 {
 				t.Errorf("memory is %+v", got)
 			}
-			if got.FullBytes != got.DenseBytes+got.RoutedBytes+got.KVBytes+got.ComputeBytes+got.ProcessBytes {
+			if got.FullBytes != got.DenseBytes+got.KVBytes+got.ComputeBytes+got.ProcessBytes+int64(8*want.MoELayers)*got.SlotBytes {
 				t.Errorf("parts do not add up: %+v", got)
 			}
 			checkBudgets(t, got)
@@ -52,7 +55,7 @@ func TestInspectCountsExperts(t *testing.T) {
 func checkBudgets(t *testing.T, r inspection) {
 	t.Helper()
 	first, last := r.Budgets[0], r.Budgets[len(r.Budgets)-1]
-	if first.BudgetBytes != r.FloorBytes || last.Slots != r.Experts || last.TotalBytes != r.FullBytes {
+	if first.BudgetBytes != r.FloorBytes || first.Slots != r.FloorSlots || last.Slots != r.Experts*r.MoELayers || last.TotalBytes != r.FullBytes {
 		t.Errorf("first line %+v, last line %+v", first, last)
 	}
 	for _, line := range r.Budgets {
@@ -75,6 +78,43 @@ func TestBlockTensorNames(t *testing.T) {
 		layer, role, ok := blockTensor(name)
 		if ok != (want != "") || (ok && (role != want || layer != 12)) {
 			t.Errorf("%s is %d, %q, %v", name, layer, role, ok)
+		}
+	}
+}
+
+// TestInspectAndEnginePlanAlike opens the engine at the floor and compares all
+// but what only the running process knows.
+func TestInspectAndEnginePlanAlike(t *testing.T) {
+	for _, preset := range []string{"tiny-qwen3moe", "tiny-deepseek2", "tiny-deepseek2-merged", "tiny-qwen35moe-nextn", "tiny-gptoss"} {
+		model, report := tinyModel(t, preset), filepath.Join(t.TempDir(), "run.json")
+		var described inspection
+		stdout, stderr, code := lescli("inspect", model, "--json", "-c", "512", "-ub", "64")
+		if code != exitOK {
+			t.Fatal(stderr)
+		}
+		var ran summary
+		_, stderr, code = lescli("run", "-m", model, "-p", "x", "-n", "2", "-c", "512", "-ub", "64", "--les-slots", "floor", "--json", report)
+		if code != exitOK {
+			t.Fatal(stderr)
+		}
+		text, err := os.ReadFile(report)
+		if err = errors.Join(err, json.Unmarshal(text, &ran), json.Unmarshal([]byte(stdout), &described)); err != nil {
+			t.Fatal(err)
+		}
+		type figures struct {
+			layers, slots                        int
+			slotsBytes, dense, kv, compute, rest int64
+		}
+		want := figures{
+			described.MoELayers, described.FloorSlots, described.SlotBytes * int64(described.FloorSlots), described.DenseBytes,
+			described.KVBytes, described.ComputeBytes, described.FloorBytes - described.ProcessBytes,
+		}
+		got := figures{ran.Layers, ran.Slots, ran.SlotsBytes, ran.DenseBytes, ran.KVBytes, ran.ComputeBytes, ran.FloorBytes - ran.ProcessBytes}
+		if got != want {
+			t.Errorf("%s: engine %+v, inspect %+v", preset, got, want)
+		}
+		if sum := ran.DenseBytes + ran.KVBytes + ran.ComputeBytes + ran.ProcessBytes + ran.SlotsBytes; sum != ran.PlanBytes {
+			t.Errorf("%s: parts are %d, plan is %d", preset, sum, ran.PlanBytes)
 		}
 	}
 }

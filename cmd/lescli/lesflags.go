@@ -2,6 +2,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -33,14 +34,34 @@ func lesFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "les", Value: "auto", Usage: "stream experts: on, off, or auto (on for models with experts)"},
 		&cli.StringFlag{Name: "les-budget", Usage: "memory for the whole process, like 4G (units are powers of 1024)"},
-		&cli.StringFlag{Name: "les-slots", Usage: "expert slots a layer instead of a budget: a number, floor or all"},
+		&cli.StringFlag{Name: "les-slots", Usage: "expert slots a layer above the floor, instead of a budget: a number, floor (0) or all"},
 		&cli.IntFlag{Name: "les-lookahead", Value: 1, Usage: "layers ahead whose experts are read early; 0 reads on demand"},
 		&cli.IntFlag{Name: "les-lanes", Usage: "reads in flight (default: chosen by measurement)"},
 	}
 }
 
-// parseLES reads the --les-* flags and refuses those that contradict.
-func parseLES(c *cli.Context) (lesOptions, error) {
+// parseLES reads the --les-* flags and refuses those that contradict. It
+// returns all values of --les-slots, the first of which is in the options.
+func parseLES(c *cli.Context) (lesOptions, []int, error) {
+	opts, err := parseLESMode(c)
+	if err != nil {
+		return opts, nil, err
+	}
+	if c.IsSet("les-budget") {
+		opts.budgetBytes, err = parseSize("les-budget", c.String("les-budget"))
+	}
+	var list []int
+	if err == nil && c.IsSet("les-slots") {
+		list, err = parseSlotsList("les-slots", strings.Split(c.String("les-slots"), ","))
+	}
+	if len(list) > 0 {
+		opts.slots = list[0]
+	}
+	return opts, list, err
+}
+
+// parseLESMode reads all but sizes.
+func parseLESMode(c *cli.Context) (lesOptions, error) {
 	opts := lesOptions{slots: slotsFromBudget, lookahead: c.Int("les-lookahead"), lanes: c.Int("les-lanes")}
 	modes := map[string]lesMode{"auto": lesAuto, "on": lesOn, "off": lesOff}
 	mode, ok := modes[c.String("les")]
@@ -65,14 +86,20 @@ func parseLES(c *cli.Context) (lesOptions, error) {
 	if c.IsSet("les-lanes") && opts.lanes <= 0 {
 		return opts, usagef("--les-lanes: %d must be more than zero", opts.lanes)
 	}
-	var err error
-	if c.IsSet("les-budget") {
-		opts.budgetBytes, err = parseSize("les-budget", c.String("les-budget"))
+	return opts, nil
+}
+
+// parseSlotsList reads several numbers of slots.
+func parseSlotsList(flag string, texts []string) ([]int, error) {
+	var list []int
+	for _, text := range texts {
+		slots, err := parseSlots(flag, strings.TrimSpace(text))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, slots)
 	}
-	if err == nil && c.IsSet("les-slots") {
-		opts.slots, err = parseSlots("les-slots", c.String("les-slots"))
-	}
-	return opts, err
+	return list, nil
 }
 
 // parseSlots reads a number of slots, floor (0: only what is in use or in

@@ -88,22 +88,6 @@ func leastLimit(root, group, file string) (int64, bool) {
 	}
 }
 
-// residentMemory is what this process has resident now; 0 where the system does
-// not tell.
-func residentMemory() int64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		var kib int64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
-			return kib << 10
-		}
-	}
-	return 0
-}
-
 // peakMemory is the most memory this process had resident, in bytes.
 func peakMemory() int64 {
 	var usage syscall.Rusage

@@ -73,7 +73,8 @@ func modelPath(c *cli.Context) (string, error) {
 			return path, nil
 		}
 	}
-	return "", usagef("--model is missing, and there is no %s here or beside the program", defaultModel)
+	return "", usagef("--model is missing, and the reference model %s is neither here nor beside the program; "+
+		"give a GGUF file with -m or $%s, or run from the folder of the project", defaultModel, modelVariable)
 }
 
 func announce(out io.Writer, path, origin string) {

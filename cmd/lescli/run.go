@@ -96,14 +96,18 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	case c.Uint64("seed") > 0xFFFFFFFE:
 		return opts, usagef("--seed: %d does not fit 32 bits", c.Uint64("seed"))
 	}
-	les, err := parseLES(c)
+	les, slots, err := parseLES(c)
 	if err != nil {
 		return opts, err
+	}
+	if len(slots) > 1 {
+		return opts, usagef("--les-slots: %q is a list; run takes one number", c.String("les-slots"))
 	}
 	opts.session = sessionOptions{
 		les:      les,
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
 		line:     newProgressLine(c.App.ErrWriter),
+		log:      c.App.ErrWriter,
 	}
 	opts.sampler = llama.SamplerParams{
 		Temperature: c.Float64("temp"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"), Seed: uint32(c.Uint64("seed")),

@@ -15,14 +15,16 @@ type sessionOptions struct {
 	les      lesOptions
 	resident llama.ModelParams // how to load when nothing is streamed
 	line     *progressLine
+	log      io.Writer // for single lines of the engine
 }
 
 // session is a loaded model with a context, streamed or not.
 type session struct {
-	model  *llama.Model
-	lctx   *llama.Context
-	engine engine // nil when everything is resident
-	reason string // why it is not streamed
+	model   *llama.Model
+	lctx    *llama.Context
+	engine  engine // nil when everything is resident
+	reason  string // why it is not streamed
+	because string // why it is, when nobody asked for it
 }
 
 // openSession loads the model and, if it is to be streamed, opens the engine.
@@ -88,11 +90,12 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 	config := engineConfig{
 		BudgetBytes: opts.les.budgetBytes,
 		Slots:       opts.les.slots,
-		Used:        file.used,
-		WorkBytes:   file.workBytes(opts.context),
+		File:        file,
+		WorkBytes:   file.workBytes(s.lctx.Ubatch()),
 		Lookahead:   opts.les.lookahead,
 		Lanes:       opts.les.lanes,
 		ReadDelay:   opts.les.readDelay,
+		Log:         opts.log,
 	}
 	if config.Slots == slotsAll {
 		config.Slots = file.experts
@@ -104,6 +107,9 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		}
 		config.BudgetBytes = budget
 	}
+	if opts.les.mode == lesAuto {
+		s.because = fmt.Sprintf(" (auto: the model has routed experts; the budget is %.0f %% of the memory there is)", 100*budgetShare)
+	}
 	var err error
 	if s.engine, err = streaming.Open(s.model, s.lctx, config); err != nil {
 		return fmt.Errorf("%s: %w", opts.path, err)
@@ -112,27 +118,36 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 	return nil
 }
 
-// describe prints the one line that says what is streamed, or why nothing is.
+// describe prints the one line that says what is streamed and why, or why
+// nothing is, and a line for each expert tensor that stays resident.
 func (s *session) describe(out io.Writer) {
 	if s.engine == nil || s.reason != "" {
 		fmt.Fprintf(out, "les off: %s\n", s.reason)
 		return
 	}
 	p := s.engine.Plan()
-	fmt.Fprintf(out, "les on: %d of %d experts a layer in memory; dense %s + kv %s + compute %s + slots %s = %s",
-		p.Slots, p.Experts, formatSize(p.DenseBytes), formatSize(p.KVBytes), formatSize(p.ComputeBytes),
-		formatSize(p.SlotBytes), formatSize(p.TotalBytes))
-	if p.BudgetBytes > 0 {
-		fmt.Fprintf(out, " of %s", formatSize(p.BudgetBytes))
+	fmt.Fprintf(out, "les on%s: %d expert slots for %d experts: %d as the floor, %.2f a layer above it; "+
+		"dense %s + kv %s + compute %s + process %s + slots %s = %s",
+		s.because, p.SlotCount, p.All, min(p.FloorSlots(), p.SlotCount), p.SlotsPerLayer(),
+		formatSize(p.Dense), formatSize(p.KV), formatSize(p.Compute+p.Work), formatSize(p.Process),
+		formatSize(p.Slots), formatSize(p.Total))
+	if p.Budget > 0 {
+		fmt.Fprintf(out, " of %s", formatSize(p.Budget))
 	}
 	fmt.Fprintln(out)
+	for _, tensor := range p.Resident {
+		fmt.Fprintf(out, "resident: %s, %s: not streamed\n", tensor.Name, formatSize(tensor.Bytes))
+	}
 }
 
 // decode computes a batch; a failed read of an expert is the better reason.
 func (s *session) decode(batch *llama.Batch) error {
 	err := s.lctx.Decode(batch)
-	if err != nil && s.engine != nil && s.engine.Err() != nil {
-		return s.engine.Err()
+	if err == nil || s.engine == nil {
+		return err
+	}
+	if reason := s.engine.Err(); reason != nil { // Err takes the reason: asking twice would lose it
+		return reason
 	}
 	return err
 }

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/predict"
+	"github.com/les-project/les/lesext/sched"
 )
 
 // fakeStreaming stands in for the engine: the model stays resident, and the
@@ -21,7 +24,7 @@ type fakeStreaming struct {
 }
 
 func (f *fakeStreaming) Enable() error { f.enabled = true; return nil }
-func (f *fakeStreaming) Disable() { f.enabled = false }
+func (f *fakeStreaming) Disable()      { f.enabled = false }
 
 func (f *fakeStreaming) Open(_ *llama.Model, _ *llama.Context, config engineConfig) (engine, error) {
 	if f.enabled {
@@ -34,14 +37,18 @@ func (f *fakeStreaming) Open(_ *llama.Model, _ *llama.Context, config engineConf
 type fakeEngine struct{ config engineConfig }
 
 func (f fakeEngine) Plan() enginePlan {
-	return enginePlan{Slots: f.config.Slots, Experts: 8, Used: 2, BudgetBytes: f.config.BudgetBytes, TotalBytes: 1000}
+	return enginePlan{Plan: plan.Plan{
+		Shape:     plan.Shape{Layers: 4, Experts: 8, Used: 2, All: 32},
+		SlotCount: 4 + 4*f.config.Slots, Budget: f.config.BudgetBytes, Total: 1000,
+	}}
 }
 
 func (fakeEngine) Stats() engineStats {
-	return engineStats{
-		Lookups: 100, Hits: 60, Joins: 25, Misses: 15, Recall: 0.5, Precision: 0.25,
-		BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6,
+	layer := sched.LayerStats{
+		LayerStats:  predict.LayerStats{Guessed: 100, RoutedGuessed: 50, Right: 25, RoutedAgain: 10, Repeated: 4},
+		LookupStats: sched.LookupStats{Lookups: 100, Hits: 60, Joins: 25, Misses: 15},
 	}
+	return engineStats{Layers: []layerStats{{3, layer}}, BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6}
 }
 
 func (fakeEngine) ResetStats() {}
@@ -77,8 +84,8 @@ func TestRunWritesTheSummary(t *testing.T) {
 	}
 	for name, want := range map[string]any{
 		"model": model, "architecture": "qwen3moe", "stop": stopLimit, "prompt_tokens": 5.0, "generated_tokens": 9.0,
-		"les": "on", "slots": 4.0, "budget_bytes": 0.0, "hit_rate": 0.6, "join_rate": 0.25, "miss_rate": 0.15,
-		"recall": 0.5, "precision": 0.25, "bytes_per_token": 200.0, "stall_ms_per_token": 1.0,
+		"les": "on", "slots": 20.0, "slots_per_layer": 4.0, "floor_slots": 4.0, "streamed_layers": 4.0, "budget_bytes": 0.0, "hit_rate": 0.6, "join_rate": 0.25, "miss_rate": 0.15,
+		"recall": 0.5, "precision": 0.25, "previous_overlap": 0.4, "bytes_per_token": 200.0, "stall_ms_per_token": 1.0,
 	} {
 		if fields[name] != want {
 			t.Errorf("%s is %v, want %v", name, fields[name], want)
@@ -97,7 +104,7 @@ func TestStreamingIsPlannedFromMemoryWhenNothingIsAsked(t *testing.T) {
 	if code != exitOK || fake.config.Slots != slotsFromBudget || fake.config.BudgetBytes <= 0 || fake.config.Lookahead != 1 {
 		t.Errorf("exit code %d, opened as %+v: %s", code, fake.config, stderr)
 	}
-	if !strings.Contains(stderr, "les on:") {
+	if !strings.Contains(stderr, "les on (auto: ") {
 		t.Errorf("nothing says that streaming is on: %s", stderr)
 	}
 }
@@ -181,7 +188,7 @@ func TestBenchReportsSpreadAndCounters(t *testing.T) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
-	if fields.Slots != 8 || len(fields.Decode.Samples) != 3 || fields.Decode.Min > fields.Decode.Median ||
+	if fields.SlotsPerLayer != 8 || len(fields.Decode.Samples) != 3 || fields.Decode.Min > fields.Decode.Median ||
 		fields.Decode.Median > fields.Decode.Max || fields.Prefill.Median <= 0 || *fields.HitRate != 0.6 {
 		t.Errorf("report is %+v", fields)
 	}

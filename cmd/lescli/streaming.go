@@ -3,17 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/readq"
 )
 
 func init() { streaming = &lesStreaming{} }
 
 // lesStreaming puts package les behind this program's joint.
 type lesStreaming struct {
-	streamed *les.Streamed // from Enable until Open takes it
+	streamed *les.Streamed                   // from Enable until Open takes it
+	wrap     func(readq.Reader) readq.Reader // puts faults into reads, in tests; nil otherwise
 }
 
 func (l *lesStreaming) Enable() error {
@@ -35,7 +38,7 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 	if err != nil {
 		return nil, err
 	}
-	err = l.streamed.Seal(paths, config.Used)
+	err = l.streamed.Seal(paths, config.File.used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		return residentEngine{reason: err.Error()}, nil
 	}
@@ -43,19 +46,21 @@ func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engi
 		return nil, err
 	}
 	memory := lctx.Memory()
+	logf := func(format string, args ...any) { fmt.Fprintf(config.Log, format+"\n", args...) }
 	opened, err := l.streamed.Open(les.Config{
-		Usage:         les.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: config.WorkBytes},
+		Usage:         plan.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: config.WorkBytes},
 		Budget:        config.BudgetBytes,
 		SlotsPerLayer: config.Slots,
 		Lookahead:     config.Lookahead > 0,
 		Lanes:         config.Lanes,
 		ReadDelay:     config.ReadDelay,
-		Logf:          func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) },
+		Reader:        l.wrap,
+		Logf:          logf,
 	})
 	if err != nil {
 		return nil, err
 	}
-	e := &lesEngine{engine: opened, streamed: l.streamed}
+	e := &lesEngine{engine: opened, streamed: l.streamed, resident: notStreamed(config.File, l.streamed.Geometry()), logf: logf}
 	l.streamed = nil
 	return e, nil
 }
@@ -78,33 +83,43 @@ func partPaths(path string) ([]string, error) {
 type lesEngine struct {
 	engine   *les.Engine
 	streamed *les.Streamed
+	resident []expertTensor
+	logf     func(format string, args ...any)
+}
+
+// notStreamed are the expert tensors whose bytes no expert of the geometry has.
+func notStreamed(file *modelFile, g expert.Geometry) (rest []expertTensor) {
+	holds := func(tensor expertTensor) bool {
+		for _, layer := range g.Layers {
+			for _, span := range layer.Spans {
+				if span.File == tensor.part && tensor.off >= span.Off && tensor.off < span.Off+span.Bytes {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	for _, tensor := range file.sliced {
+		if !holds(tensor) {
+			rest = append(rest, tensor)
+		}
+	}
+	return rest
 }
 
 func (e *lesEngine) Plan() enginePlan {
-	p := e.engine.Plan()
-	return enginePlan{
-		DenseBytes: p.Dense, KVBytes: p.KV, ComputeBytes: p.Compute + p.Work, ProcessBytes: p.Process, SlotBytes: p.Slots,
-		Slots: p.SlotCount, Layers: p.Layers, Experts: p.Experts, Used: p.Used, ExpertBytes: p.SlotBytes,
-		FloorBytes: p.Floor, BudgetBytes: p.Budget, TotalBytes: p.Total,
-	}
+	return enginePlan{Plan: e.engine.Plan(), Resident: e.resident}
 }
 
 func (e *lesEngine) Stats() engineStats {
 	s := e.engine.Stats()
 	stats := engineStats{
-		Lookups: s.Lookups, Hits: s.Hits, Joins: s.Joins, Misses: s.Misses,
 		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
-		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes),
-		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled,
+		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes), Nodes: s.NodesComputed,
+		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries,
 	}
-	var routed, predicted, both int64
-	for _, layer := range s.Layers {
-		routed += layer.RoutedGuessed
-		predicted += layer.Guessed
-		both += layer.Right
-	}
-	if predicted > 0 {
-		stats.Recall, stats.Precision = float64(both)/float64(routed), float64(both)/float64(predicted)
+	for i, layer := range e.streamed.Geometry().Layers {
+		stats.Layers = append(stats.Layers, layerStats{Block: layer.Block, LayerStats: s.Layers[i]})
 	}
 	return stats
 }
@@ -114,7 +129,7 @@ func (e *lesEngine) Err() error  { return e.engine.Err() }
 
 func (e *lesEngine) Close() {
 	if err := e.engine.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		e.logf("%v", err)
 	}
 	e.streamed.Close()
 }

@@ -26,31 +26,6 @@ type summary struct {
 	engineSummary
 }
 
-// engineSummary is the engine's part of a report.
-type engineSummary struct {
-	LES              string   `json:"les"`                // on or off
-	LESReason        string   `json:"les_reason"`         // why it is off
-	Slots            int      `json:"slots"`              // expert slots a layer
-	Experts          int      `json:"experts"`            // experts a layer
-	BudgetBytes      int64    `json:"budget_bytes"`       // 0 when the slots were given
-	PlanBytes        int64    `json:"plan_bytes"`         // planned for in all
-	DenseBytes       int64    `json:"dense_bytes"`        // weights that stay resident
-	KVBytes          int64    `json:"kv_bytes"`           // KV cache and recurrent state
-	ComputeBytes     int64    `json:"compute_bytes"`      // graph buffers
-	SlotBytes        int64    `json:"slot_bytes"`         // all expert slots
-	FloorBytes       int64    `json:"floor_bytes"`        // least budget
-	HitRate          *float64 `json:"hit_rate"`           // experts that were ready / lookups
-	JoinRate         *float64 `json:"join_rate"`          // experts whose read was under way / lookups
-	MissRate         *float64 `json:"miss_rate"`          // experts whose read had to begin / lookups
-	Recall           *float64 `json:"recall"`             // routed experts that were predicted / routed
-	Precision        *float64 `json:"precision"`          // predicted experts that were routed / predicted
-	BytesPerToken    *float64 `json:"bytes_per_token"`    // read from the file
-	StallMSPerToken  *float64 `json:"stall_ms_per_token"` // mean over compute threads
-	DemandBytes      int64    `json:"demand_bytes"`       // read because a layer needed it
-	PrefetchBytes    int64    `json:"prefetch_bytes"`     // read on a guess
-	PrefillReadBytes int64    `json:"prefill_read_bytes"` // read while computing the prompt
-}
-
 // summary collects the report of a generation.
 func (g *generation) summary(opts runOptions) summary {
 	s, params := g.session, opts.session.context
@@ -73,36 +48,6 @@ func (g *generation) summary(opts runOptions) summary {
 	}
 }
 
-// engineSummary puts the engine's counters over tokens decoded into a report.
-func (s *session) engineSummary(decode, prefill engineStats, tokens int) engineSummary {
-	if s.engine == nil || s.reason != "" {
-		return engineSummary{LES: "off", LESReason: s.reason}
-	}
-	p := s.engine.Plan()
-	sum := engineSummary{
-		LES: "on", Slots: p.Slots, Experts: p.Experts, BudgetBytes: p.BudgetBytes, PlanBytes: p.TotalBytes,
-		DenseBytes: p.DenseBytes, KVBytes: p.KVBytes, ComputeBytes: p.ComputeBytes, SlotBytes: p.SlotBytes,
-		FloorBytes: p.FloorBytes, DemandBytes: decode.BytesDemand, PrefetchBytes: decode.BytesPrefetch,
-		PrefillReadBytes: prefill.BytesDemand + prefill.BytesPrefetch,
-	}
-	if decode.Lookups > 0 {
-		sum.HitRate = ratio(decode.Hits, decode.Lookups)
-		sum.JoinRate = ratio(decode.Joins, decode.Lookups)
-		sum.MissRate = ratio(decode.Misses, decode.Lookups)
-		sum.Recall, sum.Precision = &decode.Recall, &decode.Precision
-	}
-	if tokens > 0 {
-		sum.BytesPerToken = ratio(decode.BytesDemand+decode.BytesPrefetch, int64(tokens))
-		sum.StallMSPerToken = ratio(decode.StallNS, int64(tokens)*int64(time.Millisecond))
-	}
-	return sum
-}
-
-func ratio(part, whole int64) *float64 {
-	value := float64(part) / float64(whole)
-	return &value
-}
-
 func perSecond(n int, d time.Duration) float64 {
 	if d <= 0 {
 		return 0
@@ -116,15 +61,4 @@ func (s *summary) print(out io.Writer) {
 	fmt.Fprintf(out, "prefill: %d tokens, %.2f tok/s; decode: %d tokens, %.2f tok/s; peak memory %s\n",
 		s.PromptTokens, s.PrefillTPS, s.GeneratedTokens, s.DecodeTPS, formatSize(s.PeakRSSBytes))
 	s.engineSummary.print(out)
-}
-
-func (s *engineSummary) print(out io.Writer) {
-	if s.HitRate != nil {
-		fmt.Fprintf(out, "experts: hit %.1f %%, join %.1f %%, miss %.1f %%; lookahead: recall %.3f, precision %.3f\n",
-			100**s.HitRate, 100**s.JoinRate, 100**s.MissRate, *s.Recall, *s.Precision)
-	}
-	if s.BytesPerToken != nil {
-		fmt.Fprintf(out, "reads: %s a token; stall %.2f ms a token\n",
-			formatSize(int64(*s.BytesPerToken)), *s.StallMSPerToken)
-	}
 }

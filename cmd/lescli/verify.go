@@ -30,6 +30,7 @@ func verifyCommand() *cli.Command {
 			&cli.IntFlag{Name: "seqs", Value: 1, Usage: "sequences in each batch"},
 			&cli.DurationFlag{Name: "read-delay", Usage: "hold each read back by a random time up to this"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the tokens"},
+			jsonFlag(),
 		},
 		Action: runVerify,
 	}
@@ -49,7 +50,7 @@ type verifyOptions struct {
 const slotsResident = -3
 
 func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
-	if err = noArguments(c); err != nil {
+	if err = errors.Join(noArguments(c), checkReport(c)); err != nil {
 		return opts, err
 	}
 	for _, text := range c.StringSlice("les-slots") {
@@ -119,8 +120,9 @@ func runVerify(c *cli.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	v := &verifier{opts: opts, out: c.App.Writer, line: newProgressLine(c.App.ErrWriter), dir: dir}
-	if err := v.checkStreamable(); err != nil {
+	v := &verifier{opts: opts, out: c.App.Writer, line: newProgressLine(c.App.ErrWriter), log: c.App.ErrWriter, dir: dir}
+	file, err := v.checkStreamable()
+	if err != nil {
 		return err
 	}
 	if err := v.record(ctx); err != nil {
@@ -128,33 +130,34 @@ func runVerify(c *cli.Context) error {
 	}
 	err = v.compareAll(ctx)
 	var diff *difference
-	if errors.As(err, &diff) {
-		fmt.Fprintf(c.App.Writer, "DIFFERENT: %v\n", diff)
-		return silentError{err}
-	}
-	if err != nil {
+	if err != nil && !errors.As(err, &diff) {
 		return err
 	}
-	fmt.Fprintf(c.App.Writer, "identical: %d logits compared in %d runs\n", v.compared, v.runs)
-	return nil
+	report := v.report(file.arch, diff)
+	if name := c.String("json"); name != "" {
+		err = writeJSON(name, report)
+	}
+	if diff != nil {
+		fmt.Fprintf(c.App.Writer, "DIFFERENT: %v\n", diff)
+		return silentError{diff}
+	}
+	fmt.Fprintf(c.App.Writer, "identical: %d logits compared in %d runs; %s\n", v.compared, v.runs, report.streamed())
+	return err
 }
 
 // checkStreamable refuses at once what could only fail after the long
 // reference run.
-func (v *verifier) checkStreamable() error {
+func (v *verifier) checkStreamable() (*modelFile, error) {
 	file, err := readModelFile(v.opts.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, slots := range v.opts.slots {
-		if slots > file.experts && len(file.layers) > 0 {
-			return fmt.Errorf("--les-slots: %d, but %s has %d experts a layer", slots, v.opts.path, file.experts)
-		}
 		if slots != slotsResident && len(file.layers) > 0 && !streamingAvailable() {
-			return fmt.Errorf("%s: cannot stream: %w", v.opts.path, errNoEngine)
+			return nil, fmt.Errorf("%s: cannot stream: %w", v.opts.path, errNoEngine)
 		}
 	}
-	return nil
+	return file, nil
 }
 
 // residentParams load everything into plain CPU buffers.
@@ -162,6 +165,6 @@ var residentParams = llama.ModelParams{LoadMode: llama.LoadRead, Repack: false}
 
 func (v *verifier) open(ctx context.Context, shape feedShape, les lesOptions) (*session, error) {
 	return openSession(ctx, sessionOptions{
-		path: v.opts.path, context: shape.contextParams(), les: les, resident: residentParams, line: v.line,
+		path: v.opts.path, context: shape.contextParams(), les: les, resident: residentParams, line: v.line, log: v.log,
 	})
 }

@@ -29,6 +29,15 @@ func (s LayerStats) Precision() float64 { return ratio(s.Right, s.Guessed) }
 // had used.
 func (s LayerStats) PreviousOverlap() float64 { return ratio(s.Repeated, s.RoutedAgain) }
 
+// Plus adds the counts of two runs of one layer, or of two layers.
+func (s LayerStats) Plus(t LayerStats) LayerStats {
+	return LayerStats{
+		Steps: s.Steps + t.Steps, StepsGuessed: s.StepsGuessed + t.StepsGuessed,
+		Guessed: s.Guessed + t.Guessed, RoutedGuessed: s.RoutedGuessed + t.RoutedGuessed, Right: s.Right + t.Right,
+		RoutedAgain: s.RoutedAgain + t.RoutedAgain, Repeated: s.Repeated + t.Repeated,
+	}
+}
+
 func ratio(part, whole int64) float64 {
 	if whole == 0 {
 		return 0

@@ -14,19 +14,16 @@ import (
 // nobody has read are seen in the results.
 const poison = 0xA5
 
-// lookupLocked classifies one routed expert, pins it if it has a slot and puts
-// it into the queue of starved experts otherwise. Nothing is evicted before all
-// experts of the step that are in memory have been pinned.
-func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) {
+// lookupLocked classifies one routed expert as a hit, join or miss, pins it if
+// it has a slot and puts it into the queue of starved experts otherwise. Nothing
+// is evicted before all experts of the step that are in memory have been pinned.
+func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) trace.Kind {
 	m := &s.mu
 	at, resident := m.table.Lookup(k)
 	if !resident {
-		s.wantLocked(k, spans)
-		m.table.Use(k)
-		return
+		return s.wantLocked(k, spans)
 	}
 	firstUse := m.table.Pin(at)
-	m.table.Use(k)
 	missing := spans &^ m.table.Ready(at)
 	if firstUse {
 		m.stats.Useful++
@@ -34,36 +31,33 @@ func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) {
 			m.stats.Late++
 		}
 	}
+	found := trace.Miss
 	switch {
 	case missing == 0:
-		m.stats.Hits++
-		s.traceLocked(trace.Hit, k, at, 0)
+		found = trace.Hit
 	case m.table.State(at) == slot.Failed || !s.demandLocked(k, at, missing):
-		m.stats.Joins++
-		s.traceLocked(trace.Join, k, at, 0)
-	default:
-		m.stats.Misses++
-		s.traceLocked(trace.Miss, k, at, 0)
+		found = trace.Join
 	}
+	s.traceLocked(found, k, at, 0)
+	return found
 }
 
 // wantLocked queues an expert without a slot for one.
-func (s *Scheduler) wantLocked(k expert.Key, spans uint32) {
+func (s *Scheduler) wantLocked(k expert.Key, spans uint32) trace.Kind {
 	m := &s.mu
 	e := s.interestLocked(k)
+	found := trace.Miss
 	if e.owed > 0 {
-		m.stats.Joins++
-		s.traceLocked(trace.Join, k, -1, 0)
-	} else {
-		m.stats.Misses++
-		s.traceLocked(trace.Miss, k, -1, 0)
+		found = trace.Join
 	}
+	s.traceLocked(found, k, -1, 0)
 	m.starved.want(e)
 	e.need |= uint8(spans)
 	if !e.waiting {
 		e.waiting = true
 		m.starved.push(k)
 	}
+	return found
 }
 
 // demandLocked makes demand reads of the missing spans of an expert that has a

@@ -6,8 +6,9 @@
 // them waits for a read or allocates. Several contexts may share a scheduler:
 // pins are counted. A context must
 //
-//   - call Routed once for a layer of a step, and Released exactly once for each
-//     expert of that call, when nothing reads the slot any more;
+//   - call Routed once for a layer of a step, or once for each group of spans,
+//     and Released exactly once for each expert of each call, when nothing reads
+//     the slot any more;
 //   - apply experts in the order in which they become ready. With more routed
 //     experts than slots, waiting for one expert while holding another that is
 //     ready would wait for ever.
@@ -65,6 +66,7 @@ type Scheduler struct {
 		starved  starvedQueue
 		attempts []uint8 // by read: failed attempts
 		stats    Stats
+		counts   []layerCounts // by layer
 	}
 }
 
@@ -93,6 +95,7 @@ func Open(config Config) (*Scheduler, error) {
 	m.table = slot.NewTable(s.index, config.Slots, policy)
 	m.queue = readq.NewQueue(s.index.Len() * s.runsMax)
 	m.tracker = predict.New(experts, config.Lookahead)
+	m.counts = make([]layerCounts, len(experts))
 	m.interest = make([]interest, s.index.Len())
 	m.starved = newStarvedQueue(s.index.Len())
 	m.attempts = make([]uint8, s.index.Len()*s.runsMax)
@@ -117,7 +120,7 @@ func (s *Scheduler) Predicted(layer int, ids []int32) {
 // in the mask, for a step of that many tokens. It pins every expert that is in
 // memory or gets a slot, and queues demand reads for what is missing. It returns
 // how many experts wait for a slot; they get one, in the given order, as slots
-// are released.
+// are released. Calls of one step for different spans are counted as one.
 func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (starved int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,12 +130,19 @@ func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (st
 	if spans == 0 {
 		panic("sched: experts are routed without a span")
 	}
-	m.table.Step(layer)
-	m.tracker.Routed(layer, ids, tokens)
-	s.config.Routes.Record(layer, ids, tokens)
-	m.stats.Lookups += int64(len(ids))
+	first := m.counts[layer].begins(spans)
+	if first {
+		m.table.Step(layer)
+		m.tracker.Routed(layer, ids, tokens)
+		s.config.Routes.Record(layer, ids, tokens)
+	}
 	for _, id := range ids {
-		s.lookupLocked(expert.Key{Layer: int32(layer), ID: id}, spans)
+		k := expert.Key{Layer: int32(layer), ID: id}
+		found := s.lookupLocked(k, spans)
+		if first {
+			m.table.Use(k)
+			m.counts[layer].count(found)
+		}
 	}
 	s.expireLocked(layer)
 	s.serveStarvedLocked()

@@ -1,6 +1,9 @@
 package sched
 
-import "github.com/les-project/les/lesext/predict"
+import (
+	"github.com/les-project/les/lesext/predict"
+	"github.com/les-project/les/lesext/trace"
+)
 
 // Stats counts what a scheduler did since it was opened or reset. These hold at
 // any time:
@@ -11,10 +14,7 @@ import "github.com/les-project/les/lesext/predict"
 //
 // A read here is one read of a run: spans of one expert that lie together.
 type Stats struct {
-	Lookups int64 // experts routed
-	Hits    int64 // all spans needed were in memory
-	Joins   int64 // what was missing was being read, or awaited, already
-	Misses  int64 // a demand read had to be queued
+	LookupStats // of all layers
 
 	PrefetchQueued   int64 // experts for which prefetches were queued
 	Promoted         int64 // of these, routed before a read had started
@@ -37,7 +37,62 @@ type Stats struct {
 	Evictions int64 // experts that lost their slot to another
 	Starved   int64 // routed experts for which there was no slot at once
 
-	Layers []predict.LayerStats // recall, precision and overlap, by layer
+	Layers []LayerStats
+}
+
+// LookupStats counts the routed experts by how a layer's step found them. A layer
+// whose projections are routed one by one is counted with its first one.
+type LookupStats struct {
+	Lookups int64 // experts routed
+	Hits    int64 // all spans needed were in memory
+	Joins   int64 // what was missing was being read, or awaited, already
+	Misses  int64 // a demand read had to be queued
+}
+
+// LayerStats counts one layer.
+type LayerStats struct {
+	predict.LayerStats // recall, precision and overlap
+	LookupStats
+}
+
+// Plus adds the counts of two runs of one layer, or of two layers.
+func (s LayerStats) Plus(t LayerStats) LayerStats {
+	return LayerStats{LayerStats: s.LayerStats.Plus(t.LayerStats), LookupStats: s.LookupStats.plus(t.LookupStats)}
+}
+
+func (s LookupStats) plus(t LookupStats) LookupStats {
+	return LookupStats{
+		Lookups: s.Lookups + t.Lookups, Hits: s.Hits + t.Hits, Joins: s.Joins + t.Joins, Misses: s.Misses + t.Misses,
+	}
+}
+
+// layerCounts counts the lookups of one layer, once for each step.
+type layerCounts struct {
+	LookupStats
+	routed uint32 // spans routed so far in the step
+}
+
+// begins notes a routing of spans and reports whether it starts a new step of
+// the layer: a step routes no span twice.
+func (c *layerCounts) begins(spans uint32) bool {
+	first := c.routed == 0 || c.routed&spans != 0
+	if first {
+		c.routed = 0
+	}
+	c.routed |= spans
+	return first
+}
+
+func (c *layerCounts) count(found trace.Kind) {
+	c.Lookups++
+	switch found {
+	case trace.Hit:
+		c.Hits++
+	case trace.Join:
+		c.Joins++
+	default:
+		c.Misses++
+	}
 }
 
 // Stats returns the counts. It allocates and is not meant for every token.
@@ -46,7 +101,11 @@ func (s *Scheduler) Stats() Stats {
 	defer s.mu.Unlock()
 	stats := s.mu.stats
 	stats.Pending = int64(s.mu.table.Unused())
-	stats.Layers = s.mu.tracker.AppendStats(make([]predict.LayerStats, 0, s.index.Layers()))
+	for i, tracked := range s.mu.tracker.AppendStats(make([]predict.LayerStats, 0, s.index.Layers())) {
+		layer := LayerStats{LayerStats: tracked, LookupStats: s.mu.counts[i].LookupStats}
+		stats.LookupStats = stats.LookupStats.plus(layer.LookupStats)
+		stats.Layers = append(stats.Layers, layer)
+	}
 	return stats
 }
 
@@ -65,4 +124,7 @@ func (s *Scheduler) ResetStats() {
 	pending := int64(m.table.Unused())
 	m.stats = Stats{PrefetchIssued: pending, PrefetchQueued: pending + queued}
 	m.tracker.Reset()
+	for i := range m.counts {
+		m.counts[i].LookupStats = LookupStats{}
+	}
 }

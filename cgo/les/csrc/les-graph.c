@@ -8,9 +8,6 @@
 
 #include <string.h>
 
-// Wider steps than this are prefill: they stream whole layers and are not predicted.
-#define LES_PREDICT_TOKENS_MAX 8
-
 bool les_hook_is_streamed(const struct ggml_tensor * t) {
     return t && t->extra && t->buffer && strcmp(ggml_backend_buft_name(ggml_backend_buffer_get_type(t->buffer)), "LES") == 0;
 }
@@ -122,10 +119,12 @@ static bool les_is_host_vector(const struct ggml_tensor * t, int64_t n) {
     return !t || (t->type == GGML_TYPE_F32 && t->ne[0] == n && t->buffer && ggml_backend_buffer_is_host(t->buffer));
 }
 
-// The router of the next streamed layer if x can be put through it, else NULL.
+// The router of the next streamed layer if x can be put through it, else NULL. It is a source of the node for steps of
+// any width, also where it is not used: ggml's allocator takes two graphs with equally many nodes and leafs for the same
+// graph, and a router that came and went would change the order of the leafs.
 static struct ggml_tensor * les_next_router(const struct les_model * model, int32_t layer, const struct ggml_tensor * x) {
     const int32_t next = model->layers[layer].next;
-    if (next < 0 || model->layers[next].router < 0 || x->ne[1] != 1 || x->ne[2] > LES_PREDICT_TOKENS_MAX) {
+    if (next < 0 || model->layers[next].router < 0 || x->ne[1] != 1) {
         return NULL;
     }
     const struct les_router *  r = &model->routers[model->layers[next].router];

@@ -11,6 +11,9 @@
 
 #define LES_MAX_SLOTS ((1 << (32 - LES_WORD_SLOT_SHIFT)) - 2) // a word holds the slot's number plus one
 
+// Wider steps than this are prefill: they stream whole layers and are not predicted.
+#define LES_PREDICT_TOKENS_MAX 8
+
 // What an expert tensor carries in tensor->extra once it is in the LES buffer.
 struct les_weight {
     struct les_model * model;

@@ -197,10 +197,6 @@ static int les_weight_compare(const void * a, const void * b) {
     return kinds != 0 ? kinds : rank_a - rank_b;
 }
 
-static uint64_t les_round_up(uint64_t n, uint64_t to) {
-    return (n + to - 1) / to * to;
-}
-
 // Adds a projection to its layer: to the last span when it follows in the file, else as a span of its own.
 static int32_t les_layer_add(struct les_model * model, struct les_layer * layer, struct les_weight * w) {
     struct les_layer_info * info = &layer->info;
@@ -230,9 +226,8 @@ static void les_layer_place(struct les_model * model, struct les_layer * layer) 
     uint64_t at = 0;
     for (int32_t i = 0; i < layer->info.n_spans; i++) {
         struct les_span * s = &layer->info.spans[i];
-        const uint64_t lead = s->stride % LES_ALIGN == 0 ? s->off % LES_ALIGN : LES_ALIGN - 1;
         s->slot_off = at;
-        at += les_round_up(lead + s->n_bytes, LES_ALIGN);
+        at += les_span_slot_bytes(s->off, s->stride, s->n_bytes);
     }
     if (at > model->slot_bytes) {
         model->slot_bytes = at;

@@ -31,7 +31,7 @@ static void les_node_sources(struct les_node * node, struct ggml_tensor * dst) {
         node->down   = dst->src[LES_SRC_DOWN];
         node->up     = dst->src[LES_SRC_UP];
         node->gate   = dst->src[LES_SRC_GATE];
-        node->router = dst->src[LES_SRC_ROUTER];
+        node->router = node->x->ne[2] <= LES_PREDICT_TOKENS_MAX ? dst->src[LES_SRC_ROUTER] : NULL;
         node->n_ff   = node->down->ne[0];
     }
     const struct les_weight * w = les_weight_of(node->down);

@@ -98,7 +98,7 @@ void les_node_predict(struct les_node * node, int ith) {
 }
 
 size_t les_predict_work_size(const struct ggml_tensor * op) {
-    return LES_CACHE_LINE + op->src[2]->ne[1]*(op->src[0]->ne[2] + 1)*sizeof(float);
+    return LES_CACHE_LINE + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
 }
 
 // Thread 0 decides for all threads of a lookahead node whether there is one: the scheduler may change its mind between
@@ -134,7 +134,7 @@ void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * o
     struct ggml_tensor * router = op->src[2];
     const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
     const int32_t next  = m->layers[layer].next;
-    if (les_dot_type(router) != GGML_TYPE_F32) {
+    if (les_dot_type(router) != GGML_TYPE_F32 || op->src[0]->ne[2] > LES_PREDICT_TOKENS_MAX) {
         return;
     }
     GGML_ASSERT(params->wsize >= les_predict_work_size(op));

@@ -64,6 +64,12 @@ struct les_span {
     uint64_t slot_off;
 };
 
+// What a span takes in a slot: its bytes, the padding before them, and up to the next boundary.
+static inline uint64_t les_span_slot_bytes(uint64_t off, uint64_t stride, uint64_t n_bytes) {
+    const uint64_t lead = stride % LES_ALIGN == 0 ? off % LES_ALIGN : LES_ALIGN - 1;
+    return (lead + n_bytes + LES_ALIGN - 1) / LES_ALIGN * LES_ALIGN;
+}
+
 struct les_layer_info {
     int32_t         block; // number of the block in the model
     int32_t         n_expert;
