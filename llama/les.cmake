@@ -1,5 +1,6 @@
 # How llama.cpp is built here, and what is built on it: the programs wanted from
-# upstream (target les-tools), lescli, and the C tests (target les-tests).
+# upstream (target les-tools) and lescli. The C tests are a build of their own,
+# with sanitizers: scripts/test-csrc.sh.
 
 # Upstream's defaults assume that it is the top project; a -D on the command line
 # still wins over these. GGML_NATIVE keeps its own default: on, unless the build
@@ -52,25 +53,4 @@ else()
     message(STATUS "lescli: skipped, cmd/lescli is missing")
     add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")
     add_dependencies(lescli llama ggml)
-endif()
-
-# Every cgo/les/csrc/test/test-*.c (or .cpp) is a program of its own that returns
-# 0 when it passes. A CMakeLists.txt there takes over instead.
-add_custom_target(les-tests)
-if (GGML_LES_DIR AND EXISTS ${GGML_LES_DIR}/test/CMakeLists.txt)
-    add_subdirectory(${GGML_LES_DIR}/test ${CMAKE_BINARY_DIR}/les-tests)
-elseif (GGML_LES_DIR)
-    file(GLOB sources CONFIGURE_DEPENDS ${GGML_LES_DIR}/test/test-*.c ${GGML_LES_DIR}/test/test-*.cpp)
-    foreach (source ${sources})
-        get_filename_component(name ${source} NAME_WE)
-        string(REGEX REPLACE "^test-" "test-les-" target ${name})
-        add_executable(${target} EXCLUDE_FROM_ALL ${source})
-        target_include_directories(${target} PRIVATE ${GGML_LES_DIR}
-            ${CMAKE_SOURCE_DIR}/llama/llama.cpp/ggml/src
-            ${CMAKE_SOURCE_DIR}/llama/llama.cpp/ggml/src/ggml-cpu)
-        target_link_libraries(${target} PRIVATE ggml llama)
-        add_test(NAME ${target} COMMAND ${target})
-        set_tests_properties(${target} PROPERTIES LABELS les)
-        add_dependencies(les-tests ${target})
-    endforeach()
 endif()
