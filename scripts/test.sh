@@ -125,6 +125,7 @@ native() {
         go_test cgo scripts/go.sh test -json $packages
     fi
     check llama-archs "$build/bin/test-llama-archs"
+    check archs scripts/archs.sh --out "$logs/ARCHS.md"
     [ ! -d cgo/les/csrc/test ] || check c-tests ctest_les
     [ ! -x scripts/verify-matrix.sh ] || check verify-matrix scripts/verify-matrix.sh
 }
