@@ -87,8 +87,12 @@ ggml_backend_buffer_type_t les_cpu_buffer_type(void) {
             .get_alignment = les_buft_get_alignment,
         },
     };
+    // Backends ask from any thread; the first one fills in the device.
+    static _Atomic int32_t lock;
+    les_lock(&lock);
     if (!buft.device) {
         buft.device = ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0);
     }
+    les_unlock(&lock);
     return &buft;
 }

@@ -9,11 +9,11 @@ static void les_node_finish(struct les_node * node, struct ggml_compute_params *
     while (atomic_load_explicit(&node->head->left, memory_order_acquire) < params->nth) {
         les_os_pause();
     }
-    if (atomic_load(&node->head->failed)) {
-        ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
-    }
     if (atomic_load(&m->open) && node->head->n_entries > 0) {
         les_node_release(node, true);
+    }
+    if (atomic_load(&node->head->failed)) {
+        ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
     }
     atomic_fetch_add_explicit(&m->node_ns, les_now_ns() - start, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->n_nodes, 1, memory_order_relaxed);
@@ -30,7 +30,7 @@ static void les_cpu_moe(struct ggml_compute_params * params, struct ggml_tensor 
         les_node_route(&node);
     }
     les_quantise_x(&node, node.up ? node.up : node.down, node.xq_up, params->ith, params->nth);
-    if (node.xq_gate != node.xq_up) {
+    if (node.gate_apart) {
         les_quantise_x(&node, node.gate, node.xq_gate, params->ith, params->nth);
     }
     ggml_barrier(params->threadpool);

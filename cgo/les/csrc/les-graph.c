@@ -58,7 +58,7 @@ static bool les_is_plain_product(const struct ggml_tensor * t, int32_t layer) {
 static bool les_has_panel_kernel(enum ggml_type type) {
     switch (type) {
         case GGML_TYPE_IQ2_XXS: case GGML_TYPE_IQ2_XS: case GGML_TYPE_IQ2_S: case GGML_TYPE_IQ3_XXS:
-        case GGML_TYPE_IQ3_S:   case GGML_TYPE_IQ1_S:  case GGML_TYPE_IQ1_M:
+        case GGML_TYPE_IQ3_S:   case GGML_TYPE_IQ1_S:  case GGML_TYPE_IQ1_M: case GGML_TYPE_IQ4_XS:
             return true;
         default:
             return false;
@@ -114,6 +114,11 @@ static struct ggml_tensor * les_find_input(struct ggml_tensor * t, int depth) {
     return NULL;
 }
 
+// True if thread-side code may read a router's vector as it is; a missing one is none to read.
+static bool les_is_host_vector(const struct ggml_tensor * t, int64_t n) {
+    return !t || (t->type == GGML_TYPE_F32 && t->ne[0] == n && t->buffer && ggml_backend_buffer_is_host(t->buffer));
+}
+
 // The router of the next streamed layer if x can be put through it, else NULL. It is a source of the node for steps of
 // any width, also where it is not used: ggml's allocator takes two graphs with equally many nodes and leafs for the same
 // graph, and a router that came and went would change the order of the leafs.
@@ -122,9 +127,11 @@ static struct ggml_tensor * les_next_router(const struct les_model * model, int3
     if (next < 0 || model->layers[next].router < 0 || x->ne[1] != 1) {
         return NULL;
     }
-    const struct ggml_tensor * w = model->routers[model->layers[next].router].weight;
+    const struct les_router *  r = &model->routers[model->layers[next].router];
+    const struct ggml_tensor * w = r->weight;
     if (!w || !w->buffer || !ggml_backend_buffer_is_host(w->buffer) || w->ne[0] != x->ne[0] ||
-        w->ne[1] != model->layers[next].info.n_expert || x->type != GGML_TYPE_F32) {
+        w->ne[1] != model->layers[next].info.n_expert || x->type != GGML_TYPE_F32 ||
+        !les_is_host_vector(r->bias, w->ne[1]) || !les_is_host_vector(r->select, w->ne[1])) {
         return NULL;
     }
     return (struct ggml_tensor *) w;
@@ -164,7 +171,7 @@ bool les_hook_graph_failed(const struct ggml_cgraph * gf) {
     for (int i = 0; i < gf->n_nodes; i++) {
         const struct ggml_tensor * t = gf->nodes[i];
         bool fused = false;
-        const bool ours = (les_op_is(t, &fused) && fused) ||
+        const bool ours = les_op_is(t, &fused) ||
                           (t->op == GGML_OP_MUL_MAT_ID && les_hook_is_streamed(t->src[0]));
         if (ours && ggml_get_op_params_i32(t, LES_PARAM_FAILED) != 0) {
             return true;

@@ -9,6 +9,8 @@
 
 #include <stdatomic.h>
 
+#define LES_MAX_SLOTS ((1 << (32 - LES_WORD_SLOT_SHIFT)) - 2) // a word holds the slot's number plus one
+
 // Wider steps than this are prefill: they stream whole layers and are not predicted.
 #define LES_PREDICT_TOKENS_MAX 8
 
@@ -34,7 +36,7 @@ struct les_router {
 
 struct les_layer {
     struct les_layer_info info;
-    char                  kind[32];  // what follows the role in the tensors' names: "exps", "chexps"
+    char                  kind[GGML_MAX_NAME]; // what follows the role in the tensors' names: "exps", "chexps"
     int32_t               router;    // index into routers, -1 if unknown
     int32_t               next;      // next streamed layer of the same kind in a later block, -1 at the end
     _Atomic int32_t       lookahead; // guesses per token, stored by the scheduler, loaded by compute threads
@@ -112,6 +114,7 @@ LES_API bool                les_op_is(const struct ggml_tensor * t, bool * fused
 
 // Waiting: returns when progress differs from seen, or after a bounded time.
 LES_API void     les_wait(struct les_model * model, uint32_t seen);
+LES_API void     les_wake(struct les_model * model); // progress differs from here on
 LES_API uint64_t les_now_ns(void);
 
 // Address of expert id's bytes of this projection, given its word.

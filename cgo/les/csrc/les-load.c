@@ -38,6 +38,9 @@ void les_model_forget(struct les_model * model) {
     if (les_g.loading == model) {
         les_g.loading = NULL;
     }
+    if (les_g.pending == model) {
+        les_g.pending = NULL;
+    }
     les_unlock(&les_g.lock);
 }
 
@@ -133,8 +136,11 @@ static void les_model_note_router(struct les_model * model, const struct ggml_te
 }
 
 bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off) {
-    struct les_model * model = les_model_loading();
-    if (!model || model->owner != owner) {
+    // Only the load that owns the model may look further into it: any other one runs beside its seal and its end.
+    les_lock(&les_g.lock);
+    struct les_model * model = les_g.loading && les_g.loading->owner == owner ? les_g.loading : NULL;
+    les_unlock(&les_g.lock);
+    if (!model) {
         return false;
     }
     if (!les_hook_is_streamed(tensor)) {
@@ -157,13 +163,13 @@ static int les_role_rank(const char * role) {
 
 // Splits "blk.7.ffn_gate_up_exps.weight" into block 7, role "gate_up", kind "exps". A name of another form is
 // a layer of its own.
-static int les_parse_name(const char * name, int32_t * block, char kind[32]) {
+static int les_parse_name(const char * name, int32_t * block, char kind[GGML_MAX_NAME]) {
     char stem[GGML_MAX_NAME];
     int  b   = 0;
     int  end = 0;
     if (sscanf(name, "blk.%d.ffn_%n", &b, &end) != 1 || end == 0) {
         *block = -1;
-        snprintf(kind, 32, "%.31s", name);
+        snprintf(kind, GGML_MAX_NAME, "%s", name);
         return 0;
     }
     snprintf(stem, sizeof(stem), "%s", name + end);
@@ -172,7 +178,7 @@ static int les_parse_name(const char * name, int32_t * block, char kind[32]) {
         *dot = 0;
     }
     char * last = strrchr(stem, '_');
-    snprintf(kind, 32, "%.31s", last ? last + 1 : stem);
+    snprintf(kind, GGML_MAX_NAME, "%s", last ? last + 1 : stem);
     *block = b;
     return les_role_rank(stem);
 }
@@ -181,7 +187,7 @@ static int les_weight_compare(const void * a, const void * b) {
     const struct les_weight * wa = *(struct les_weight * const *) a;
     const struct les_weight * wb = *(struct les_weight * const *) b;
     int32_t block_a, block_b;
-    char    kind_a[32], kind_b[32];
+    char    kind_a[GGML_MAX_NAME], kind_b[GGML_MAX_NAME];
     const int rank_a = les_parse_name(wa->tensor->name, &block_a, kind_a);
     const int rank_b = les_parse_name(wb->tensor->name, &block_b, kind_b);
     if (block_a != block_b) {
@@ -250,12 +256,8 @@ static void les_model_link(struct les_model * model) {
     }
 }
 
-int32_t les_model_seal(struct les_model * model) {
-    les_model_forget(model);
-    model->owner = NULL;
-    if (model->n_weights == 0) {
-        return 0;
-    }
+// Sorts the weights and gathers them into layers.
+static int32_t les_model_gather(struct les_model * model) {
     qsort(model->weights, (size_t) model->n_weights, sizeof(*model->weights), les_weight_compare);
     model->layers = calloc((size_t) model->n_weights, sizeof(*model->layers));
     if (!model->layers) {
@@ -266,7 +268,7 @@ int32_t les_model_seal(struct les_model * model) {
     for (int32_t i = 0; i < model->n_weights; i++) {
         struct les_weight * w = model->weights[i];
         int32_t block;
-        char    kind[32];
+        char    kind[GGML_MAX_NAME];
         les_parse_name(w->tensor->name, &block, kind);
         if (w->off == UINT64_MAX) {
             les_model_errorf(model, "tensor %s: the loader has not said where its bytes are", w->tensor->name);
@@ -281,6 +283,23 @@ int32_t les_model_seal(struct les_model * model) {
         if (les_layer_add(model, layer, w) != 0) {
             return -1;
         }
+    }
+    return 0;
+}
+
+int32_t les_model_seal(struct les_model * model) {
+    les_model_forget(model);
+    model->owner = NULL;
+    if (model->layers) {
+        les_model_errorf(model, "les_model_seal: sealed before");
+        return -1;
+    }
+    if (model->n_weights == 0) {
+        return 0;
+    }
+    if (les_model_gather(model) != 0) {
+        model->n_layers = 0; // nothing of it may be opened
+        return -1;
     }
     for (int32_t i = 0; i < model->n_layers; i++) {
         les_layer_place(model, &model->layers[i]);

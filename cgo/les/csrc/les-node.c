@@ -57,16 +57,18 @@ void les_node_init(struct les_node * node, struct ggml_tensor * dst, char * base
     const int64_t n_expert  = node->down->ne[2];
     const int64_t n_entries = MIN(n_expert, node->n_pairs);
     const int64_t n_x       = node->x->ne[1]*node->x->ne[2];
+    const int64_t n_scratch = MAX(n_expert, node->router ? node->router->ne[1] : 0); // the next layer may have more experts
     const struct ggml_tensor * first = node->up ? node->up : node->down;
 
     node->head    = les_take(node, base, sizeof(struct les_head));
     node->entries = les_take(node, base, n_entries*sizeof(struct les_entry));
     node->rows    = les_take(node, base, node->n_pairs*sizeof(struct les_row));
-    node->list    = les_take(node, base, 2*n_expert*sizeof(int32_t));
+    node->list    = les_take(node, base, (n_expert + n_scratch)*sizeof(int32_t));
     node->count   = les_take(node, base, n_expert*sizeof(int32_t));
     node->xq_up   = les_take(node, base, les_quantised_bytes(first, n_x));
     node->xq_gate = node->xq_up;
-    if (node->gate && les_dot_type(node->gate) != les_dot_type(node->up)) {
+    node->gate_apart = node->gate && les_dot_type(node->gate) != les_dot_type(node->up);
+    if (node->gate_apart) {
         node->xq_gate = les_take(node, base, les_quantised_bytes(node->gate, n_x));
     }
     if (node->up) {
@@ -132,8 +134,9 @@ void les_node_fail(struct les_node * node, const char * text) {
 void les_node_route(struct les_node * node) {
     *node->head = (struct les_head) { 0 };
     ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 0);
+    // Sequentially consistent against les_model_close, which closes, then looks at running: one of the two sees the other.
     atomic_fetch_add(&node->model->running, 1);
-    if (!atomic_load_explicit(&node->model->open, memory_order_acquire)) {
+    if (!atomic_load(&node->model->open)) {
         les_node_fail(node, "experts are not open: les_model_open has not been called, or les_model_close has");
         return;
     }

@@ -46,8 +46,9 @@ struct les_head {
     _Atomic int32_t predict_done;
     _Atomic int32_t left;         // threads that have no more work in this node
     int32_t n_entries;
-    int32_t starved; // experts that had no slot when the node started; thread 0 only
-    char pad[LES_CACHE_LINE - 6*4];
+    int32_t starved;   // experts that had no slot when the node started; constant after the barrier
+    int32_t n_guesses; // of a lookahead node of its own; constant after the barrier
+    char pad[LES_CACHE_LINE - 7*4];
 };
 
 struct les_row {
@@ -81,6 +82,7 @@ struct les_node {
     uint32_t spans;    // mask of the spans that the node reads
     uint32_t spans_first;
     uint32_t spans_second;
+    bool     gate_apart; // gate wants x in another type than up
     bool     panel; // the product has a batched kernel of its own for some experts
 
     // parts of the work buffer
@@ -90,7 +92,7 @@ struct les_node {
     int32_t *          list;   // distinct ids, then scratch of thread 0
     int32_t *          count;  // [n_expert]
     char *             xq_up;
-    char *             xq_gate; // same as xq_up where the types agree
+    char *             xq_gate; // same as xq_up unless gate_apart
     float *            act;     // [n_pairs][n_ff]
     char *             actq;
     char *             tmp;     // per thread

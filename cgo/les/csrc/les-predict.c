@@ -3,6 +3,7 @@
 #include "les-node.h"
 
 #include <math.h>
+#include <string.h>
 
 // The score by which the router of this kind selects, as llama.cpp computes it before its top-k.
 static float les_selection_score(float logit, const struct les_router * r, int32_t gating, int64_t i) {
@@ -100,32 +101,57 @@ size_t les_predict_work_size(const struct ggml_tensor * op) {
     return LES_CACHE_LINE + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
 }
 
-// A lookahead node of its own, for layers that are not fused: scores live in the node's own data.
+// Thread 0 decides for all threads of a lookahead node whether there is one: the scheduler may change its mind between
+// two threads' looks. Sequentially consistent against les_model_close, as in les_node_route.
+static void les_predict_begin(struct les_model * m, int32_t next, struct les_head * head, struct ggml_tensor * op) {
+    *head = (struct les_head) { 0 };
+    ggml_set_op_params_i32(op, LES_PARAM_FAILED, 0);
+    atomic_fetch_add(&m->running, 1);
+    if (atomic_load(&m->open)) {
+        head->n_guesses = atomic_load_explicit(&m->layers[next].lookahead, memory_order_relaxed);
+    }
+}
+
+// Thread 0: ranks once all rows are there, and tells the scheduler.
+static void les_predict_end(const struct les_node * node, int32_t next, int32_t * ids) {
+    const struct les_model * m = node->model;
+    const int64_t n_expert = node->router->ne[1];
+    while (atomic_load_explicit(&node->head->predict_done, memory_order_acquire) < n_expert) {
+        les_os_pause();
+    }
+    const int32_t n = les_predict_rank(node, MIN(node->head->n_guesses, (int32_t) (n_expert/node->x->ne[2])), ids);
+    if (m->callbacks.predicted(m->callbacks.user, next, ids, n) < 0) {
+        ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
+    }
+}
+
+// A lookahead node of its own, for layers that are not fused.
 void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * op) {
-    struct les_head * head = params->wdata;
-    struct les_model * m = ((const struct ggml_custom_op_params *) op->op_params)->userdata;
-    const int32_t layer     = ggml_get_op_params_i32(op, LES_PARAM_GLU);
-    const int32_t next      = m->layers[layer].next;
-    const int32_t n_guesses = atomic_load_explicit(&m->layers[next].lookahead, memory_order_relaxed);
+    struct ggml_custom_op_params custom;
+    memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
+    struct les_head *    head   = params->wdata;
+    struct les_model *   m      = custom.userdata;
     struct ggml_tensor * router = op->src[2];
-    if (n_guesses <= 0 || op->src[0]->ne[2] > LES_PREDICT_TOKENS_MAX || les_dot_type(router) != GGML_TYPE_F32 ||
-        !atomic_load_explicit(&m->open, memory_order_acquire)) {
+    const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
+    const int32_t next  = m->layers[layer].next;
+    if (les_dot_type(router) != GGML_TYPE_F32 || op->src[0]->ne[2] > LES_PREDICT_TOKENS_MAX) {
         return;
     }
+    GGML_ASSERT(params->wsize >= les_predict_work_size(op));
     if (params->ith == 0) {
-        *head = (struct les_head) { 0 };
+        les_predict_begin(m, next, head, op);
     }
     ggml_barrier(params->threadpool);
     char * rest = (char *) params->wdata + LES_CACHE_LINE;
     struct les_node node = { .dst = op, .model = m, .x = op->src[0], .router = router, .layer = layer, .head = head,
         .down = router, .scores = (float *) rest };
-    les_predict_rows(&node, head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
-    if (params->ith == 0) {
-        while (atomic_load_explicit(&head->predict_done, memory_order_acquire) < router->ne[1]) {
-            les_os_pause();
+    if (head->n_guesses > 0) {
+        les_predict_rows(&node, head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
+        if (params->ith == 0) {
+            les_predict_end(&node, next, (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float)));
         }
-        int32_t * ids = (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float));
-        const int32_t n = les_predict_rank(&node, MIN(n_guesses, (int32_t) (router->ne[1]/op->src[0]->ne[2])), ids);
-        m->callbacks.predicted(m->callbacks.user, next, ids, n);
+    }
+    if (params->ith == 0) {
+        atomic_fetch_sub(&m->running, 1);
     }
 }

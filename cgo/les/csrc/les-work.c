@@ -32,7 +32,10 @@ static bool les_claim_second(struct les_node * node, struct les_entry * e, uint3
     } else {
         les_unit_second(node, e, word, unit);
     }
-    atomic_fetch_add_explicit(&e->second_done, step, memory_order_release);
+    const int32_t done = atomic_fetch_add_explicit(&e->second_done, step, memory_order_release) + step;
+    if (done == total && node->head->starved > 0) {
+        les_wake(node->model); // thread 0 may sleep while others wait for the slot of this expert
+    }
     return true;
 }
 

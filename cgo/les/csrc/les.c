@@ -50,7 +50,7 @@ void les_model_unref(struct les_model * model) {
 }
 
 int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks) {
-    if (model->n_layers == 0 || n_slots < 1 || atomic_load(&model->open) || model->arena) {
+    if (model->n_layers == 0 || n_slots < 1 || n_slots > LES_MAX_SLOTS || atomic_load(&model->open) || model->arena) {
         les_model_errorf(model, "les_model_open: %d layers, %d slots, %s", model->n_layers, n_slots, model->arena ? "opened before" : "new");
         return -1;
     }
@@ -61,6 +61,12 @@ int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct l
     model->arena       = les_os_alloc(model->arena_bytes);
     if (!model->words || !model->arena) {
         les_model_errorf(model, "cannot allocate %zu bytes for %d expert slots", model->arena_bytes, n_slots);
+        if (model->arena) {
+            les_os_free(model->arena, model->arena_bytes);
+        }
+        free(model->words);
+        model->arena = NULL;
+        model->words = NULL;
         return -1;
     }
     model->n_slots   = n_slots;
@@ -103,6 +109,10 @@ void * les_model_arena(const struct les_model * model) {
 
 void les_model_publish(struct les_model * model, int32_t layer, int32_t id, uint32_t word) {
     atomic_store_explicit(&model->words[model->layers[layer].word0 + (size_t) id], word, memory_order_release);
+    les_wake(model);
+}
+
+void les_wake(struct les_model * model) {
     // Sequentially consistent against the waiter's own order: it counts itself in, then looks at progress.
     atomic_fetch_add(&model->progress, 1);
     if (atomic_load(&model->waiters) > 0) {

@@ -1,0 +1,172 @@
+// A model of MoE layers without llama.cpp, taken in through the hooks that llama.cpp's loader calls.
+
+#include "les-test.h"
+
+static const char * const fake_names[FAKE_ROLES] = { "gate", "up", "down" };
+
+void fill_floats(float * data, size_t n, float scale, uint64_t * state) {
+    for (size_t i = 0; i < n; i++) {
+        data[i] = scale*chance_float(state);
+    }
+}
+
+// Where a block's scales of 16 bits are, -1 for none; everything else in a block may be any bits at all.
+static void block_scales(enum ggml_type type, int32_t at[2]) {
+    at[0] = 0;
+    at[1] = -1;
+    switch (type) {
+        case GGML_TYPE_Q8_0: case GGML_TYPE_IQ2_XXS: case GGML_TYPE_IQ4_XS: return;
+        case GGML_TYPE_Q4_K: at[1] = 2;   return;
+        case GGML_TYPE_Q3_K: at[0] = 108; return;
+        default: CHECKF(false, "no filler for %s", ggml_type_name(type));
+    }
+}
+
+static void fill_weights(uint8_t * data, enum ggml_type type, size_t n_bytes, uint64_t * state) {
+    if (type == GGML_TYPE_F32) {
+        fill_floats((float *) data, n_bytes/sizeof(float), 0.1f, state);
+        return;
+    }
+    if (type == GGML_TYPE_F16) {
+        for (size_t i = 0; i < n_bytes/sizeof(ggml_fp16_t); i++) {
+            ((ggml_fp16_t *) data)[i] = ggml_fp32_to_fp16(0.1f*chance_float(state));
+        }
+        return;
+    }
+    for (size_t i = 0; i < n_bytes; i += 4) {
+        const uint32_t bits = chance(state);
+        memcpy(data + i, &bits, n_bytes - i < 4 ? n_bytes - i : 4);
+    }
+    int32_t at[2];
+    block_scales(type, at);
+    const size_t size = ggml_type_size(type);
+    const float  most = type == GGML_TYPE_IQ4_XS ? 0.00005f : 0.001f; // its other factors are the largest
+    for (size_t i = 0; i < n_bytes; i += size) {
+        for (int k = 0; k < 2 && at[k] >= 0; k++) {
+            const ggml_fp16_t scale = ggml_fp32_to_fp16(most*chance_float(state));
+            memcpy(data + i + at[k], &scale, sizeof(scale));
+        }
+    }
+}
+
+static struct ggml_context * context_new(size_t n_tensors) {
+    struct ggml_init_params params = { .mem_size = n_tensors*ggml_tensor_overhead(), .no_alloc = true };
+    struct ggml_context * ctx = ggml_init(params);
+    CHECK(ctx);
+    return ctx;
+}
+
+static struct ggml_tensor * fake_experts(struct ggml_context * ctx, const struct fake_layer * l, enum fake_role role) {
+    if (l->type[role] == FAKE_NONE || (l->merged && role == FAKE_GATE)) {
+        return NULL;
+    }
+    const bool merged = l->merged && role == FAKE_UP;
+    const int64_t n_in  = role == FAKE_DOWN ? l->n_ff : l->n_embd;
+    const int64_t n_out = role == FAKE_DOWN ? l->n_embd : merged ? 2*l->n_ff : l->n_ff;
+    struct ggml_tensor * t = ggml_new_tensor_3d(ctx, l->type[role], n_in, n_out, l->n_expert);
+    ggml_format_name(t, "blk.%d.ffn_%s_exps.weight", (int) l->block, merged ? "gate_up" : fake_names[role]);
+    return t;
+}
+
+static struct ggml_tensor * fake_floats(struct ggml_context * ctx, int32_t block, const char * name, int64_t ne0, int64_t ne1) {
+    struct ggml_tensor * t = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, ne0, ne1);
+    ggml_format_name(t, "blk.%d.%s", (int) block, name);
+    return t;
+}
+
+static void fake_model_tensors(struct fake_model * m) {
+    const size_t n_tensors = (size_t) m->n_layers*(2*FAKE_ROLES + 3);
+    m->ctx_plain  = context_new(n_tensors);
+    m->ctx_stream = context_new(n_tensors);
+    for (int32_t i = 0; i < m->n_layers; i++) {
+        const struct fake_layer * l = &m->layers[i];
+        for (int r = 0; r < FAKE_ROLES; r++) {
+            m->plain[i][r]  = fake_experts(m->ctx_plain, l, (enum fake_role) r);
+            m->stream[i][r] = fake_experts(m->ctx_stream, l, (enum fake_role) r);
+            if (m->plain[i][r]) {
+                char name[64];
+                snprintf(name, sizeof(name), "ffn_%s_exps.bias", fake_names[r]);
+                m->bias[i][r] = fake_floats(m->ctx_plain, l->block, name, m->plain[i][r]->ne[1], l->n_expert);
+            }
+        }
+        m->router[i]        = l->router        ? fake_floats(m->ctx_plain, l->block, "ffn_gate_inp.weight", l->n_embd, l->n_expert) : NULL;
+        m->router_bias[i]   = l->router_bias   ? fake_floats(m->ctx_plain, l->block, "ffn_gate_inp.bias", l->n_expert, 1) : NULL;
+        m->router_select[i] = l->router_select ? fake_floats(m->ctx_plain, l->block, "exp_probs_b.bias", l->n_expert, 1) : NULL;
+    }
+}
+
+// Offers the model to a load, and lets that load put its expert tensors into the LES buffer.
+static void fake_model_offer(struct fake_model * m) {
+    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    m->les = les_model_new();
+    CHECK(m->les);
+    les_model_set_pending(m->les);
+    ggml_backend_buffer_type_t buft = NULL;
+    for (struct ggml_tensor * t = ggml_get_first_tensor(m->ctx_stream); t; t = ggml_get_next_tensor(m->ctx_stream, t)) {
+        buft = les_hook_weight_buft(m, t, cpu);
+        CHECK(buft);
+        CHECK(strcmp(ggml_backend_buft_name(buft), "LES") == 0);
+    }
+    m->buf_stream = ggml_backend_alloc_ctx_tensors_from_buft(m->ctx_stream, buft);
+    CHECK(m->buf_stream);
+}
+
+// Lays the tensors out in the files, with gaps, and tells the loader hook.
+static void fake_model_place(struct fake_model * m, uint64_t * state) {
+    for (int pass = 0; pass < 2; pass++) { // sizes first, then bytes
+        size_t end[2] = { 8, 4096 - 8 };
+        uint64_t gaps = 88172645463325252ull;
+        for (int32_t i = 0; i < m->n_layers; i++) {
+            for (int r = FAKE_ROLES - 1; r >= 0; r--) {
+                struct ggml_tensor * t = m->stream[i][r];
+                if (!t) {
+                    continue;
+                }
+                const int f = i % 2;
+                const size_t off = end[f] + 8*(chance(&gaps) % 600);
+                end[f] = off + ggml_nbytes(t);
+                if (pass == 1) {
+                    fill_weights(m->file[f] + off, t->type, ggml_nbytes(t), state);
+                    memcpy(m->plain[i][r]->data, m->file[f] + off, ggml_nbytes(t));
+                    CHECK(les_hook_weight_data(m, t, f, off));
+                }
+            }
+        }
+        for (int f = 0; f < 2 && pass == 0; f++) {
+            m->file[f]       = malloc(end[f]);
+            m->file_bytes[f] = end[f];
+            CHECK(m->file[f]);
+        }
+    }
+}
+
+void fake_model_init(struct fake_model * m, const struct fake_layer * layers, int32_t n_layers, uint64_t seed) {
+    CHECK(n_layers <= FAKE_LAYERS_MAX);
+    memset(m, 0, sizeof(*m));
+    m->n_layers = n_layers;
+    memcpy(m->layers, layers, (size_t) n_layers*sizeof(*layers));
+    fake_model_tensors(m);
+    m->buf_plain = ggml_backend_alloc_ctx_tensors_from_buft(m->ctx_plain, ggml_backend_cpu_buffer_type());
+    CHECK(m->buf_plain);
+    for (struct ggml_tensor * t = ggml_get_first_tensor(m->ctx_plain); t; t = ggml_get_next_tensor(m->ctx_plain, t)) {
+        if (t->type == GGML_TYPE_F32) {
+            fill_floats(t->data, (size_t) ggml_nelements(t), 0.1f, &seed);
+        }
+    }
+    fake_model_offer(m);
+    fake_model_place(m, &seed);
+    for (struct ggml_tensor * t = ggml_get_first_tensor(m->ctx_plain); t; t = ggml_get_next_tensor(m->ctx_plain, t)) {
+        CHECK(!les_hook_weight_data(m, t, 0, 0)); // read by the loader as ever; routers are noted
+    }
+    CHECK(les_model_seal(m->les) == n_layers);
+}
+
+void fake_model_free(struct fake_model * m) {
+    les_model_unref(m->les);
+    ggml_backend_buffer_free(m->buf_stream);
+    ggml_backend_buffer_free(m->buf_plain);
+    ggml_free(m->ctx_stream);
+    ggml_free(m->ctx_plain);
+    free(m->file[0]);
+    free(m->file[1]);
+}
