@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-lescli=${LESCLI:-build/bin/lescli}
-generator=build/bin/test-llama-archs
+lescli=${LESCLI:-${LES_BUILD_DIR:-build}/bin/lescli}
+generator=${LES_BUILD_DIR:-build}/bin/test-llama-archs
 out=docs/ARCHS.md
 dir=
 
@@ -60,6 +60,15 @@ field() {
     sed -n "s/^  \"$1\": \"\{0,1\}\(.*\)\$/\1/p" "$work/report.json" | sed 's/",\{0,1\}$//; s/,$//'
 }
 
+# form NODES: how the layers are computed.
+form() {
+    case $1 in
+        0) echo "not used by the graph" ;;
+        1) echo fused ;;
+        *) echo "$1 nodes a layer" ;;
+    esac
+}
+
 streamed_moe=0 resident_moe=0 dense=0 failed=0
 
 # row MODEL: verifies one model and prints its line of the table.
@@ -79,7 +88,7 @@ row() {
     outcome="identical, $(field logits) logits in $(field runs) runs"
     if [[ $layers -gt 0 ]]; then
         streamed_moe=$((streamed_moe + 1))
-        streamed="$layers x $(field experts), $([[ $nodes == 1 ]] && echo fused || echo "$nodes nodes a layer")"
+        streamed="$layers x $(field experts), $(form "$nodes")"
     elif [[ $name == *-moe ]]; then
         resident_moe=$((resident_moe + 1))
         streamed="**nothing streamed**"
@@ -104,7 +113,7 @@ mkdir -p "$(dirname "$out")"
     echo "0 and 1; prompts of 1, 7 and 40 tokens; 2 sequences; then 4 tokens one by one. Every logit is compared bit for bit."
     echo
     echo "*Experts streamed* is layers x experts a layer. A fused layer is one node; the others keep a node for each"
-    echo "projection, on the same slots, because of biases, unusual activations or types with kernels of their own."
+    echo "projection, on the same slots, because of biases, scales, unusual activations or types with kernels of their own."
     echo
     echo "$streamed_moe models streamed, $resident_moe with experts in name of which nothing was streamed, $dense dense, $failed failed."
     echo

@@ -16,7 +16,7 @@ EOF
 fi
 stock=$(realpath "$1")
 shift
-ours=$(realpath build/bin)
+ours=$(realpath "${LES_BUILD_DIR:-build}/bin")
 models=("$@")
 [[ ${#models[@]} -gt 0 ]] || models=(models/les-ref.gguf)
 

@@ -120,6 +120,7 @@ native() {
     check csrc-asan scripts/test-csrc.sh asan
     check csrc-tsan scripts/test-csrc.sh tsan
     check verify-matrix scripts/verify-matrix.sh
+    check archs scripts/archs.sh --out "$logs/ARCHS.md"
 }
 
 finish() {

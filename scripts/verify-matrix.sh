@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-lescli=${LESCLI:-build/bin/lescli}
+lescli=${LESCLI:-${LES_BUILD_DIR:-build}/bin/lescli}
 model=${1:-models/les-ref.gguf}
 
 if [[ $# -gt 1 || $model == -* ]]; then

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -70,6 +71,9 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &silent):
+		return exitError
+	case errors.Is(err, context.Canceled), errors.Is(err, llama.ErrCancelled):
+		fmt.Fprintln(stderr, "lescli: interrupted")
 		return exitError
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "lescli: %v\n", err)

@@ -1,0 +1,43 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// interruptSoon sends this process what Ctrl-C sends, once the command has
+// had time to start.
+func interruptSoon(t *testing.T) {
+	t.Helper()
+	timer := time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGINT) })
+	t.Cleanup(func() { timer.Stop() })
+}
+
+func TestInterruptEndsARunWithItsSummary(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	interruptSoon(t)
+	_, stderr, code := lescli("run", "-m", model, "-p", "Hello", "-n", "1000000", "-c", "1000000", "--les-slots", "2")
+	if code != exitOK || !strings.Contains(stderr, "stopped: interrupted") || !strings.Contains(stderr, "decode: ") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestInterruptEndsAMeasurementAndLeavesNothing(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, args := range [][]string{{"bench", "-n", "100000"}, {"verify", "--gen", "100000"}} {
+		interruptSoon(t)
+		stdout, stderr, code := lescli(append(args, "-m", model)...)
+		if code != exitError || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
+			t.Errorf("%s: exit code %d: %s%s", args[0], code, stdout, stderr)
+		}
+	}
+	if entries, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(entries) != 0 {
+		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
