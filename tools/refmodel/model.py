@@ -254,8 +254,8 @@ class Model(nn.Module):
 
 
 def load(path):
-    """Load a model from a checkpoint written by train.py."""
+    """Load a checkpoint of train.py: the model and its run information."""
     state = torch.load(path, map_location="cpu", weights_only=True)
     model = Model(Config(**state["config"]))
     model.load_state_dict(state["model"])
-    return model.eval()
+    return model.eval(), state.get("info", {})

@@ -1,8 +1,8 @@
 """Trains the reference model on the encoded corpus.
 
 The learning rate follows the wall clock: a short warm-up, a plateau, then a
-linear fall to zero at the deadline, where the run ends. Started again with the
-same command it goes on from the last checkpoint.
+linear fall to zero at the deadline, where the run ends. SIGTERM ends it early,
+with a checkpoint; started again with the same command it goes on from there.
 
     python train.py --data DIR --out DIR --minutes 75
 """
@@ -11,6 +11,7 @@ import argparse
 import copy
 import math
 import os
+import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -188,6 +189,8 @@ def train(args):
     log = open(args.out / "loss.csv", "a")
     if info["step"] == 0:
         log.write("step,tokens,seconds,lr,loss,balance\n")
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
     saved, losses, seconds = time.time(), [], args.minutes * 60
     while True:
         now = time.time()
@@ -196,18 +199,21 @@ def train(args):
             break
         lr = args.lr * rate(info["step"], done)
         length = 1024 if info["step"] % LONG_EVERY == LONG_EVERY - 1 else 512
-        loss, balance = team.step(*batches.draw(args.batch, length), lr)
+        x, y = batches.draw(max(args.batch, length * args.threads), length)
+        loss, balance = team.step(x, y, lr)
         losses.append(loss)
         info["step"] += 1
-        info["tokens"] += args.batch
+        info["tokens"] += x.numel()
         if info["step"] % 10 == 0:
             log.write(f"{info['step']},{info['tokens']},{time.time() - info['start']:.0f},"
                       f"{lr:.6f},{np.mean(losses):.4f},{balance:.3f}\n")
             log.flush()
             losses = []
-        if time.time() - saved > args.save_every:
+        if stop or time.time() - saved > args.save_every:
             save(ckpt, team, batches, info)
             saved = time.time()
+        if stop:
+            return
     save(ckpt, team, batches, info)
     torch.save({"config": model.c.as_dict(), "model": model.state_dict(), "info": info}, args.out / "final.pt")
 
