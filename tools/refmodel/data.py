@@ -2,7 +2,7 @@
 
 Splits the .go files below a source root into a training part and a held-out
 part (whole packages), drops generated tables and duplicates, and encodes the
-training part into one flat array of token ids.
+training part into flat arrays of token ids.
 
     python data.py split  --src "$(go env GOROOT)/src" --out DIR
     python data.py encode --out DIR
@@ -25,6 +25,7 @@ MAX_TABLES = 100_000
 MAX_DIGIT_SHARE = 0.15
 GENERATED = re.compile(r"^// Code generated .* DO NOT EDIT", re.M)
 SKIP_DIRS = {"testdata", "simd", "tzdata"}
+NOT_CORE = {"cmd", "crypto", "debug", "internal", "runtime", "syscall", "vendor"}
 
 
 def read_list(name):
@@ -82,34 +83,48 @@ def split(src, out):
     print(f"held out {len(held)} files, {sum(map(len, held))} characters")
 
 
-def texts(out):
-    """Yield the text of each training file."""
+def files(out):
+    """Yield the name and the text of each training file."""
     with open(out / "train.jsonl") as f:
         for line in f:
-            yield json.loads(line)["text"]
+            item = json.loads(line)
+            yield item["name"], item["text"]
+
+
+def texts(out):
+    """Yield the text of each training file."""
+    return (text for _, text in files(out))
 
 
 def encode(out):
-    """Write train.bin: uint16 ids, files joined by the end-of-text id."""
+    """Write train.bin and core.bin: uint16 ids, each file ended by end-of-text.
+
+    core.bin has the public standard library alone. A short run does not get
+    through more than that.
+    """
     from tokenizers import Tokenizer
 
     tok = Tokenizer.from_file(str(HERE / "tokenizer.json"))
     eot = tok.token_to_id(EOT)
-    parts, batch = [], []
+    train, core, batch = [], [], []
 
     def flush():
-        for enc in tok.encode_batch(batch, add_special_tokens=False):
-            parts.append(np.array(enc.ids + [eot], dtype=np.uint16))
+        for (name, _), enc in zip(batch, tok.encode_batch([text for _, text in batch])):
+            ids = np.array(enc.ids + [eot], dtype=np.uint16)
+            train.append(ids)
+            if name.split("/")[0] not in NOT_CORE:
+                core.append(ids)
         batch.clear()
 
-    for text in texts(out):
-        batch.append(text)
+    for item in files(out):
+        batch.append(item)
         if len(batch) == 256:
             flush()
     flush()
-    ids = np.concatenate(parts)
-    ids.tofile(out / "train.bin")
-    print(f"{len(ids)} tokens")
+    for name, parts in ("train.bin", train), ("core.bin", core):
+        ids = np.concatenate(parts)
+        ids.tofile(out / name)
+        print(f"{name} {len(ids)} tokens")
 
 
 def main():

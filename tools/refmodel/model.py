@@ -226,7 +226,7 @@ class Model(nn.Module):
                 continue
             std = 0.02 if "embed" in name else p.shape[-1] ** -0.5
             if name.endswith("o.weight") or name.endswith("down"):
-                std /= (2 * self.c.layers) ** 0.5
+                std /= 2 * (2 * self.c.layers) ** 0.5
             if name.endswith("router"):
                 std = 0.02
             nn.init.normal_(p, std=std)

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 
 from model import Config, Model
 
-WARMUP = 60
+WARMUP = 40
 PLATEAU = 0.35
 AUX, ZLOSS = 0.01, 1e-4
 CLIP = 1.0
@@ -179,12 +179,14 @@ def resume(path, team, batches):
 def train(args):
     torch.manual_seed(args.seed)
     torch.set_num_threads(1)
-    model, batches = Model(Config()), Batches(args.data / "train.bin")
+    model, batches = Model(Config()), Batches(args.data / "core.bin")
+    start = torch.from_numpy(np.load(args.data / "embedding.npy"))
     team = Team(model, args.threads, args.lr)
     args.out.mkdir(parents=True, exist_ok=True)
     ckpt = args.out / "last.pt"
     if not ckpt.exists():
         torch.save({"config": model.c.as_dict(), "model": model.state_dict()}, args.out / "untrained.pt")
+        model.embed.weight.data.copy_(start)
     info = resume(ckpt, team, batches)
     log = open(args.out / "loss.csv", "a")
     if info["step"] == 0:
