@@ -129,12 +129,14 @@ class Team:
         for p in self.parts[rank]:
             for other in self.params[1:]:
                 p.grad.add_(other[self.index[id(p)]].grad)
-            square += p.grad.square().sum().item()
+            flat = p.grad.view(-1)
+            square += flat.dot(flat).item()
         return square
 
     def update(self, rank, scale, lr):
-        for p in self.parts[rank]:
-            p.grad.mul_(scale)
+        if scale < 1:
+            for p in self.parts[rank]:
+                p.grad.mul_(scale)
         for group in self.opts[rank].param_groups:
             group["lr"] = lr
         self.opts[rank].step()
