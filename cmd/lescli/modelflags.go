@@ -22,6 +22,10 @@ func modelFlag() cli.Flag {
 	return &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "model file, the first part if it is split (default: $" + modelVariable + " or " + defaultModel + ")"}
 }
 
+func adapterFlag() cli.Flag {
+	return &cli.StringFlag{Name: "lora", Usage: "LoRA adapter (GGUF) applied at full strength; adapters of experts stay resident"}
+}
+
 func ctxFlag() cli.Flag {
 	return &cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens"}
 }

@@ -20,7 +20,7 @@ func runCommand() *cli.Command {
 		Description: "Text goes to standard output, everything else to standard error. Ends at the end\n" +
 			"of the text, after -n tokens, when the context is full, or at Ctrl-C.",
 		Flags: append([]cli.Flag{
-			modelFlag(), ctxFlag(), threadsFlag(), ubatchFlag(),
+			modelFlag(), adapterFlag(), ctxFlag(), threadsFlag(), ubatchFlag(),
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the prompt"},
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "file with the prompt, - for standard input"},
 			&cli.IntFlag{Name: "n", Value: 128, Usage: "most tokens to generate"},
@@ -104,6 +104,7 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		return opts, usagef("--les-slots: %q is a list; run takes one number", c.String("les-slots"))
 	}
 	opts.session = sessionOptions{
+		adapter:  c.String("lora"),
 		les:      les,
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
 		line:     newProgressLine(c.App.ErrWriter),

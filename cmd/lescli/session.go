@@ -11,6 +11,7 @@ import (
 // sessionOptions say which model is opened and how.
 type sessionOptions struct {
 	path     string
+	adapter  string // LoRA file, empty for none
 	context  llama.ContextParams
 	les      lesOptions
 	resident llama.ModelParams // how to load when nothing is streamed
@@ -65,6 +66,11 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	}
 	if s.lctx, err = llama.NewContext(s.model, opts.context); err != nil {
 		return nil, err
+	}
+	if opts.adapter != "" {
+		if err = s.lctx.ApplyAdapter(s.model, opts.adapter); err != nil {
+			return nil, err
+		}
 	}
 	if s.reason == "" {
 		err = s.openEngine(file, opts)

@@ -21,6 +21,7 @@ func verifyCommand() *cli.Command {
 			"listed values. Lists are separated by commas. Exits 1 at the first difference.",
 		Flags: []cli.Flag{
 			modelFlag(),
+			adapterFlag(),
 			&cli.StringSliceFlag{Name: "les-slots", Value: cli.NewStringSlice("floor"), Usage: "expert slots a layer: numbers, floor, all, or resident to check the check"},
 			&cli.StringSliceFlag{Name: "les-lookahead", Value: cli.NewStringSlice("1"), Usage: "layers read ahead"},
 			&cli.StringSliceFlag{Name: "threads", Aliases: []string{"t"}, Value: cli.NewStringSlice("2"), Usage: "compute threads"},
@@ -39,6 +40,7 @@ func verifyCommand() *cli.Command {
 // verifyOptions are the flags of verify after parsing.
 type verifyOptions struct {
 	path       string
+	adapter    string
 	slots      []int // slotsResident among them
 	lookaheads []int
 	shapes     []feedShape
@@ -68,7 +70,7 @@ func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
 	if opts.shapes, err = parseShapes(c); err != nil {
 		return opts, err
 	}
-	opts.readDelay, opts.seed = c.Duration("read-delay"), c.Uint64("seed")
+	opts.adapter, opts.readDelay, opts.seed = c.String("lora"), c.Duration("read-delay"), c.Uint64("seed")
 	if opts.readDelay < 0 {
 		return opts, usagef("--read-delay: %v is negative", opts.readDelay)
 	}
@@ -165,6 +167,6 @@ var residentParams = llama.ModelParams{LoadMode: llama.LoadRead, Repack: false}
 
 func (v *verifier) open(ctx context.Context, shape feedShape, les lesOptions) (*session, error) {
 	return openSession(ctx, sessionOptions{
-		path: v.opts.path, context: shape.contextParams(), les: les, resident: residentParams, line: v.line, log: v.log,
+		path: v.opts.path, adapter: v.opts.adapter, context: shape.contextParams(), les: les, resident: residentParams, line: v.line, log: v.log,
 	})
 }
