@@ -9,16 +9,16 @@ static void les_node_finish(struct les_node * node, struct ggml_compute_params *
     while (atomic_load_explicit(&node->head->left, memory_order_acquire) < params->nth) {
         les_os_pause();
     }
-    if (atomic_load(&m->open) && node->head->n_entries > 0) {
+    if (atomic_load_explicit(&m->open, memory_order_seq_cst) && node->head->n_entries > 0) {
         les_node_release(node, true);
     }
-    if (atomic_load(&node->head->failed)) {
+    if (atomic_load_explicit(&node->head->failed, memory_order_acquire)) {
         ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
     }
     atomic_fetch_add_explicit(&m->node_ns, les_now_ns() - start, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->n_nodes, 1, memory_order_relaxed);
     atomic_store_explicit(&m->n_threads, params->nth, memory_order_relaxed);
-    atomic_fetch_sub(&m->running, 1);
+    atomic_fetch_sub_explicit(&m->running, 1, memory_order_seq_cst);
 }
 
 static void les_cpu_moe(struct ggml_compute_params * params, struct ggml_tensor * op) {

@@ -128,6 +128,7 @@ void les_node_fail(struct les_node * node, const char * text) {
         les_model_set_error(node->model, text);
     }
     atomic_store_explicit(&node->head->failed, 1, memory_order_release);
+    les_wake(node->model); // threads that wait for bytes have nothing to wait for
 }
 
 // Thread 0: groups the pairs and hands the routed set to the scheduler, before anything else is done.
@@ -135,8 +136,8 @@ void les_node_route(struct les_node * node) {
     *node->head = (struct les_head) { 0 };
     ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 0);
     // Sequentially consistent against les_model_close, which closes, then looks at running: one of the two sees the other.
-    atomic_fetch_add(&node->model->running, 1);
-    if (!atomic_load(&node->model->open)) {
+    atomic_fetch_add_explicit(&node->model->running, 1, memory_order_seq_cst);
+    if (!atomic_load_explicit(&node->model->open, memory_order_seq_cst)) {
         les_node_fail(node, "experts are not open: les_model_open has not been called, or les_model_close has");
         return;
     }

@@ -106,8 +106,8 @@ size_t les_predict_work_size(const struct ggml_tensor * op) {
 static void les_predict_begin(struct les_model * m, int32_t next, struct les_head * head, struct ggml_tensor * op) {
     *head = (struct les_head) { 0 };
     ggml_set_op_params_i32(op, LES_PARAM_FAILED, 0);
-    atomic_fetch_add(&m->running, 1);
-    if (atomic_load(&m->open)) {
+    atomic_fetch_add_explicit(&m->running, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&m->open, memory_order_seq_cst)) {
         head->n_guesses = atomic_load_explicit(&m->layers[next].lookahead, memory_order_relaxed);
     }
 }
@@ -152,6 +152,6 @@ void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * o
         }
     }
     if (params->ith == 0) {
-        atomic_fetch_sub(&m->running, 1);
+        atomic_fetch_sub_explicit(&m->running, 1, memory_order_seq_cst);
     }
 }
