@@ -98,7 +98,7 @@ void les_node_predict(struct les_node * node, int ith) {
 }
 
 size_t les_predict_work_size(const struct ggml_tensor * op) {
-    return LES_CACHE_LINE + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
+    return 2*LES_CACHE_LINE - 1 + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
 }
 
 // Thread 0 decides for all threads of a lookahead node whether there is one: the scheduler may change its mind between
@@ -113,7 +113,7 @@ static void les_predict_begin(struct les_model * m, int32_t next, struct les_hea
 }
 
 // Thread 0: ranks once all rows are there, and tells the scheduler.
-static void les_predict_end(const struct les_node * node, int32_t next, int32_t * ids) {
+static void les_predict_end(const struct les_node * node, struct ggml_tensor * op, int32_t next, int32_t * ids) {
     const struct les_model * m = node->model;
     const int64_t n_expert = node->router->ne[1];
     while (atomic_load_explicit(&node->head->predict_done, memory_order_acquire) < n_expert) {
@@ -121,7 +121,7 @@ static void les_predict_end(const struct les_node * node, int32_t next, int32_t 
     }
     const int32_t n = les_predict_rank(node, MIN(node->head->n_guesses, (int32_t) (n_expert/node->x->ne[2])), ids);
     if (m->callbacks.predicted(m->callbacks.user, next, ids, n) < 0) {
-        ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
+        ggml_set_op_params_i32(op, LES_PARAM_FAILED, 1);
     }
 }
 
@@ -129,7 +129,7 @@ static void les_predict_end(const struct les_node * node, int32_t next, int32_t 
 void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * op) {
     struct ggml_custom_op_params custom;
     memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
-    struct les_head *    head   = params->wdata;
+    struct les_head *    head   = (struct les_head *) les_align(params->wdata);
     struct les_model *   m      = custom.userdata;
     struct ggml_tensor * router = op->src[2];
     const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
@@ -142,13 +142,13 @@ void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * o
         les_predict_begin(m, next, head, op);
     }
     ggml_barrier(params->threadpool);
-    char * rest = (char *) params->wdata + LES_CACHE_LINE;
+    char * rest = (char *) head + LES_CACHE_LINE;
     struct les_node node = { .dst = op, .model = m, .x = op->src[0], .router = router, .layer = layer, .head = head,
         .down = router, .scores = (float *) rest };
     if (head->n_guesses > 0) {
         les_predict_rows(&node, head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
         if (params->ith == 0) {
-            les_predict_end(&node, next, (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float)));
+            les_predict_end(&node, op, next, (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float)));
         }
     }
     if (params->ith == 0) {
