@@ -36,9 +36,15 @@ func Prepare() (*Streamed, error) {
 	s := &Streamed{model: C.les_model_new(), offered: true}
 	if s.model == nil {
 		loading.Unlock()
-		return nil, errors.New("out of memory")
+		return nil, errors.New("no memory for the description of a model")
 	}
-	C.les_model_set_pending(s.model)
+	if C.les_model_set_pending(s.model) != 0 {
+		err := s.takeError("offering the model to the loader")
+		s.offered = false
+		loading.Unlock()
+		s.Close()
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -20,10 +20,18 @@ static struct {
     struct les_model * loading; // taken by the load that its owner field names
 } les_g;
 
-void les_model_set_pending(struct les_model * model) {
+int32_t les_model_set_pending(struct les_model * model) {
     les_lock(&les_g.lock);
-    les_g.pending = model;
+    const bool other = model && (les_g.loading || (les_g.pending && les_g.pending != model));
+    if (!other) {
+        les_g.pending = model;
+    }
     les_unlock(&les_g.lock);
+    if (other) {
+        les_model_set_error(model, "another load of streamed experts is not finished");
+        return -1;
+    }
+    return 0;
 }
 
 struct les_model * les_model_loading(void) {
@@ -93,7 +101,7 @@ struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const
         return NULL;
     }
     les_lock(&les_g.lock);
-    if (les_g.pending) {
+    if (les_g.pending && !les_g.loading) { // a load keeps its model until that is sealed
         les_g.loading        = les_g.pending;
         les_g.loading->owner = owner;
         les_g.pending        = NULL;
