@@ -68,7 +68,7 @@ func (s *Streamed) Seal(files []string, used int) error {
 	if n == 0 {
 		return ErrNothingStreamed
 	}
-	s.geometry = expert.Geometry{Files: files, Align: align, SlotBytes: int64(C.les_model_slot_bytes(s.model))}
+	s.geometry = expert.Geometry{Files: files, Align: C.LES_ALIGN, SlotBytes: int64(C.les_model_slot_bytes(s.model))}
 	for i := range n {
 		s.geometry.Layers = append(s.geometry.Layers, s.layer(i, used))
 	}
