@@ -308,7 +308,10 @@ int32_t les_model_seal(struct les_model * model) {
         return 0;
     }
     if (les_model_gather(model) != 0) {
-        model->n_layers = 0; // nothing of it may be opened
+        model->n_layers = 0; // nothing of it may be opened, and no graph may look for its layers
+        for (int32_t i = 0; i < model->n_weights; i++) {
+            model->weights[i]->layer = -1;
+        }
         return -1;
     }
     for (int32_t i = 0; i < model->n_layers; i++) {
