@@ -88,7 +88,7 @@ void les_op_predict(struct ggml_tensor * dst, int ith, int nth, void * userdata)
 
 // Places in op_params (int32 units) behind ggml's own custom parameters.
 enum {
-    LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused
+    LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused; a lookahead node has its layer here
     LES_PARAM_GATING = 12, // llama.cpp's gating function of the router
     LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID
 };

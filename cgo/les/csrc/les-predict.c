@@ -5,6 +5,20 @@
 #include <math.h>
 #include <string.h>
 
+// llama.cpp's numbers of the gating functions, from a C++ header (llama-hparams.h). Only these two change what is selected.
+enum {
+    LES_GATING_SIGMOID       = 2,
+    LES_GATING_SQRT_SOFTPLUS = 4,
+};
+
+static float les_gating_apply(float logit, int32_t gating) {
+    switch (gating) {
+        case LES_GATING_SIGMOID:       return 1.0f/(1.0f + expf(-logit));
+        case LES_GATING_SQRT_SOFTPLUS: return sqrtf(logit > 20.0f ? logit : log1pf(expf(logit)));
+        default:                       return logit;
+    }
+}
+
 // The score by which the router of this kind selects, as llama.cpp computes it before its top-k.
 static float les_selection_score(float logit, const struct les_router * r, int32_t gating, int64_t i) {
     if (r->bias) {
@@ -13,8 +27,7 @@ static float les_selection_score(float logit, const struct les_router * r, int32
     if (!r->select) {
         return logit; // every gating function is monotonic
     }
-    const float s = gating == 2 ? 1.0f/(1.0f + expf(-logit)) : gating == 4 ? sqrtf(logit > 20.0f ? logit : log1pf(expf(logit))) : logit;
-    return s + ((const float *) r->select->data)[i];
+    return les_gating_apply(logit, gating) + ((const float *) r->select->data)[i];
 }
 
 // Rows of the next layer's router on x, claimed in stretches by all threads. Returns true on the thread that ended it.

@@ -124,6 +124,9 @@ void les_wake(struct les_model * model) {
     }
 }
 
+// The longest sleep. Whatever ends a wait also wakes; the bound keeps a scheduler that is broken from hanging a step unseen.
+#define LES_WAIT_NS 2000000
+
 void les_wait(struct les_model * model, uint32_t seen) {
     // Long enough to bridge one expert's arithmetic on another thread, short against a read from flash.
     for (int i = 0; i < 200; i++) {
@@ -133,7 +136,7 @@ void les_wait(struct les_model * model, uint32_t seen) {
         les_os_pause();
     }
     atomic_fetch_add_explicit(&model->waiters, 1, memory_order_seq_cst);
-    les_os_wait(&model->progress, seen, 2000000);
+    les_os_wait(&model->progress, seen, LES_WAIT_NS);
     atomic_fetch_sub_explicit(&model->waiters, 1, memory_order_seq_cst);
 }
 
