@@ -134,6 +134,37 @@ func TestFunctionsAndFilesStaySmall(t *testing.T) {
 	}
 }
 
+// TestFilesOfOtherLanguagesStaySmall holds for C, C++, Python and shell.
+func TestFilesOfOtherLanguagesStaySmall(t *testing.T) {
+	extensions := []string{".c", ".h", ".cpp", ".py", ".sh"}
+	checked := 0
+	for _, folder := range []string{"cgo", "scripts", "tools"} {
+		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+				return filepath.SkipDir // such as a Python environment
+			}
+			if d.IsDir() || !slices.Contains(extensions, filepath.Ext(path)) {
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if n := strings.Count(string(text), "\n"); n > fileLinesMax {
+				t.Errorf("%s has %d lines, at most %d are allowed", path, n, fileLinesMax)
+			}
+			checked++
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checked < 20 {
+		t.Errorf("only %d files were found", checked)
+	}
+}
+
 // TestExportedNamesHaveComments reads the library only.
 func TestExportedNamesHaveComments(t *testing.T) {
 	for _, s := range parseAll(t, ".") {

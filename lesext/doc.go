@@ -7,6 +7,7 @@
 //	predict  statistics of the lookahead
 //	sched    routed sets and guesses to hits, joins and reads
 //	trace    the last events and routes, when asked for
+//	plan     how the memory of a process is divided
 //
 // What must always hold, where it is asserted, and the test that names it:
 //

@@ -7,19 +7,21 @@
 # Environment: LES_MEMORY (4G, limit and budget), LES_ROUNDS (5), LES_TOKENS (32,
 # fed to the streamed arm), LES_MMAP_TOKENS (4, fed to the mmap arm, which takes
 # seconds a token), LES_THREADS (2), STOCK_BENCH (an unpatched llama-bench;
-# default the one built here, which runs unpatched code with LES off).
+# default the one built here, which runs unpatched code with LES off),
+# LES_BUILD_DIR (build).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 model=${1:?usage: scripts/bench-mmap.sh MODEL [OUT_DIR]}
-out=${2:-$root/build/bench-mmap}
+build=${LES_BUILD_DIR:-$root/build}
+out=${2:-$build/bench-mmap}
 memory=${LES_MEMORY:-4G}
 rounds=${LES_ROUNDS:-5}
 tokens=${LES_TOKENS:-32}
 mmap_tokens=${LES_MMAP_TOKENS:-4}
 threads=${LES_THREADS:-2}
-stock=${STOCK_BENCH:-$root/build/bin/llama-bench}
-lescli=$root/build/bin/lescli
+stock=${STOCK_BENCH:-$build/bin/llama-bench}
+lescli=$build/bin/lescli
 
 die() { echo "bench-mmap.sh: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || die "needs root, to limit memory and drop the page cache"

@@ -20,14 +20,20 @@ package les
 */
 import "C"
 
-import "unsafe"
+import (
+	"unsafe"
 
-// Word flags and alignment are C's; lesext repeats them, and a test compares.
-const (
-	wordFailed    = uint32(C.LES_WORD_FAILED)
-	wordSlotShift = C.LES_WORD_SLOT_SHIFT
-	align         = C.LES_ALIGN
-	spansMax      = C.LES_MAX_SPANS
+	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/slot"
+)
+
+// Words, alignment and spans are C's, and lesext repeats them because it knows
+// no C. Where the two differ, an index is out of range and this does not compile.
+var (
+	_ = [1]struct{}{}[expert.Align-C.LES_ALIGN]
+	_ = [1]struct{}{}[expert.SpansMax-C.LES_MAX_SPANS]
+	_ = [1]struct{}{}[slot.FlagFailed-C.LES_WORD_FAILED]
+	_ = [1]struct{}{}[slot.Max+2-1<<(32-C.LES_WORD_SLOT_SHIFT)]
 )
 
 // withCString lends text to fn as a C string.

@@ -19,10 +19,6 @@ import (
 	"github.com/les-project/les/lesext/sched"
 )
 
-// lanesDefault is the number of reads in flight: a virtual NVMe disk gave 1.1
-// GiB/s with one, and no more above four.
-const lanesDefault = 4
-
 // Config says how a sealed model is streamed. The zero value streams at the
 // floor without lookahead.
 type Config struct {
@@ -30,7 +26,7 @@ type Config struct {
 	Budget        int64      // for the whole process in bytes, used when SlotsPerLayer is negative
 	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
 	Lookahead     bool       // guess and read the next layer's experts
-	Lanes         int        // reads in flight, 0 for the default
+	Lanes         int        // reads in flight, 0 for sched.LanesDefault
 	// ReadDelay holds each read back by a random time up to this, in tests.
 	ReadDelay time.Duration
 	// Reader, if set, wraps the reader of the files: faults in tests.
@@ -87,10 +83,6 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 	if config.Reader != nil {
 		reader = config.Reader(reader)
 	}
-	lanes := config.Lanes
-	if lanes == 0 {
-		lanes = lanesDefault
-	}
 	lookahead := 0
 	if config.Lookahead {
 		lookahead = e.plan.Used
@@ -103,7 +95,7 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 		Arena:     arena,
 		Reader:    reader,
 		Publisher: publisher{e.streamed.model},
-		Lanes:     lanes,
+		Lanes:     config.Lanes,
 		Lookahead: lookahead,
 		Now:       func() int64 { return int64(time.Since(begin)) },
 		OnFail:    e.fail,

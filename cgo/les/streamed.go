@@ -36,9 +36,15 @@ func Prepare() (*Streamed, error) {
 	s := &Streamed{model: C.les_model_new(), offered: true}
 	if s.model == nil {
 		loading.Unlock()
-		return nil, errors.New("out of memory")
+		return nil, errors.New("no memory for the description of a model")
 	}
-	C.les_model_set_pending(s.model)
+	if C.les_model_set_pending(s.model) != 0 {
+		err := s.takeError("offering the model to the loader")
+		s.offered = false
+		loading.Unlock()
+		s.Close()
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -62,7 +68,7 @@ func (s *Streamed) Seal(files []string, used int) error {
 	if n == 0 {
 		return ErrNothingStreamed
 	}
-	s.geometry = expert.Geometry{Files: files, Align: align, SlotBytes: int64(C.les_model_slot_bytes(s.model))}
+	s.geometry = expert.Geometry{Files: files, Align: C.LES_ALIGN, SlotBytes: int64(C.les_model_slot_bytes(s.model))}
 	for i := range n {
 		s.geometry.Layers = append(s.geometry.Layers, s.layer(i, used))
 	}

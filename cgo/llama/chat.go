@@ -9,6 +9,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unsafe"
 )
 
@@ -41,6 +42,11 @@ func (m *Model) ApplyChat(messages []Message) (string, error) {
 	defer C.free(unsafe.Pointer(chat))
 	list := unsafe.Slice(chat, len(messages))
 	size := 256
+	for _, message := range messages {
+		if strings.IndexByte(message.Role+message.Content, 0) >= 0 {
+			return "", fmt.Errorf("a chat message of %d bytes holds a NUL byte", len(message.Content))
+		}
+	}
 	for i, message := range messages {
 		list[i].role = C.CString(message.Role)
 		defer C.free(unsafe.Pointer(list[i].role))

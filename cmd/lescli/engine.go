@@ -96,7 +96,7 @@ func (noStreaming) Open(*llama.Model, *llama.Context, engineConfig) (engine, err
 	return nil, errNoEngine
 }
 
-// available says whether this build can stream.
+// streamingAvailable says whether this build can stream.
 func streamingAvailable() bool {
 	_, missing := streaming.(noStreaming)
 	return !missing

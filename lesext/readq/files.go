@@ -182,7 +182,10 @@ func (f *file) close() error {
 	if f.direct != nil {
 		err = errors.Join(err, f.direct.close())
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("close %s: %w", f.path, err)
+	}
+	return nil
 }
 
 // readDirect reads the widened range. After a short read it goes on at the last

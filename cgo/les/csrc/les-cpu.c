@@ -4,21 +4,21 @@
 #include "les-node.h"
 
 // Thread 0, last: waits until the others have left the node, then gives everything back.
-static void les_node_finish(struct les_node * node, struct ggml_compute_params * params, uint64_t start) {
+static void les_node_finish(struct les_node * node, struct ggml_compute_params * params, struct ggml_tensor * dst, uint64_t start) {
     struct les_model * m = node->model;
     while (atomic_load_explicit(&node->head->left, memory_order_acquire) < params->nth) {
         les_os_pause();
     }
-    if (atomic_load(&m->open) && node->head->n_entries > 0) {
+    if (atomic_load_explicit(&m->open, memory_order_seq_cst) && node->head->n_entries > 0) {
         les_node_release(node, true);
     }
-    if (atomic_load(&node->head->failed)) {
-        ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
+    if (atomic_load_explicit(&node->head->failed, memory_order_acquire)) {
+        ggml_set_op_params_i32(dst, LES_PARAM_FAILED, 1);
     }
     atomic_fetch_add_explicit(&m->node_ns, les_now_ns() - start, memory_order_relaxed);
     atomic_fetch_add_explicit(&m->n_nodes, 1, memory_order_relaxed);
     atomic_store_explicit(&m->n_threads, params->nth, memory_order_relaxed);
-    atomic_fetch_sub(&m->running, 1);
+    atomic_fetch_sub_explicit(&m->running, 1, memory_order_seq_cst);
 }
 
 static void les_cpu_moe(struct ggml_compute_params * params, struct ggml_tensor * op) {
@@ -27,7 +27,7 @@ static void les_cpu_moe(struct ggml_compute_params * params, struct ggml_tensor 
     GGML_ASSERT(params->wsize >= node.bytes);
     const uint64_t start = params->ith == 0 ? les_now_ns() : 0;
     if (params->ith == 0) {
-        les_node_route(&node);
+        les_node_route(&node, op);
     }
     les_quantise_x(&node, node.up ? node.up : node.down, node.xq_up, params->ith, params->nth);
     if (node.gate_apart) {
@@ -38,7 +38,7 @@ static void les_cpu_moe(struct ggml_compute_params * params, struct ggml_tensor 
     les_node_work(&node, params->ith, node.tmp + params->ith*node.tmp_bytes);
     atomic_fetch_add_explicit(&node.head->left, 1, memory_order_release);
     if (params->ith == 0) {
-        les_node_finish(&node, params, start);
+        les_node_finish(&node, params, op, start);
     }
 }
 
@@ -69,7 +69,7 @@ bool les_cpu_work_size(int n_threads, const struct ggml_tensor * op, size_t * si
         return true;
     }
     struct les_node node;
-    les_node_init(&node, (struct ggml_tensor *) op, NULL, n_threads);
+    les_node_init(&node, op, NULL, n_threads);
     *size = node.bytes;
     return true;
 }

@@ -29,9 +29,9 @@ struct les_weight {
 // Where the router of a block is; any of them may be missing.
 struct les_router {
     int32_t block;
-    const struct ggml_tensor * weight; // [n_embd, n_expert]
-    const struct ggml_tensor * bias;   // [n_expert], added to the logits
-    const struct ggml_tensor * select; // [n_expert], added to the scores for selection only
+    struct ggml_tensor * weight; // [n_embd, n_expert]
+    struct ggml_tensor * bias;   // [n_expert], added to the logits
+    struct ggml_tensor * select; // [n_expert], added to the scores for selection only
 };
 
 struct les_layer {
@@ -88,7 +88,7 @@ void les_op_predict(struct ggml_tensor * dst, int ith, int nth, void * userdata)
 
 // Places in op_params (int32 units) behind ggml's own custom parameters.
 enum {
-    LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused
+    LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused; a lookahead node has its layer here
     LES_PARAM_GATING = 12, // llama.cpp's gating function of the router
     LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID
 };
@@ -118,12 +118,12 @@ LES_API void     les_wake(struct les_model * model); // progress differs from he
 LES_API uint64_t les_now_ns(void);
 
 // Address of expert id's bytes of this projection, given its word.
-static inline const char * les_expert_data(const struct les_weight * w, int32_t id, uint32_t word) {
+static inline char * les_expert_data(const struct les_weight * w, int32_t id, uint32_t word) {
     const struct les_model * m = w->model;
     const struct les_span *  s = &m->layers[w->layer].info.spans[w->span];
     const uint64_t off  = s->off + (uint64_t) id*s->stride;
     const uint64_t slot = (word >> LES_WORD_SLOT_SHIFT) - 1;
-    return (const char *) m->arena + slot*m->slot_bytes + s->slot_off + off % LES_ALIGN + w->rel;
+    return (char *) m->arena + slot*m->slot_bytes + s->slot_off + off % LES_ALIGN + w->rel;
 }
 
 // A short critical section over a few words; never held across a call that may block.

@@ -20,10 +20,18 @@ static struct {
     struct les_model * loading; // taken by the load that its owner field names
 } les_g;
 
-void les_model_set_pending(struct les_model * model) {
+int32_t les_model_set_pending(struct les_model * model) {
     les_lock(&les_g.lock);
-    les_g.pending = model;
+    const bool other = model && (les_g.loading || (les_g.pending && les_g.pending != model));
+    if (!other) {
+        les_g.pending = model;
+    }
     les_unlock(&les_g.lock);
+    if (other) {
+        les_model_set_error(model, "another load of streamed experts is not finished");
+        return -1;
+    }
+    return 0;
 }
 
 struct les_model * les_model_loading(void) {
@@ -44,34 +52,34 @@ void les_model_forget(struct les_model * model) {
     les_unlock(&les_g.lock);
 }
 
-// Grows an array of elements by one and returns the new one, zeroed; NULL when memory is out.
-static void * les_grow(void ** array, int32_t * n, int32_t * cap, size_t size) {
-    if (*n == *cap) {
-        const int32_t cap_new = *cap > 0 ? 2 * *cap : 64;
-        void * grown = realloc(*array, (size_t) cap_new * size);
-        if (!grown) {
-            return NULL;
-        }
-        *array = grown;
-        *cap   = cap_new;
+// Returns an array of n elements with room for one more, grown if need be; NULL when memory is out, the array being as it was.
+static void * les_grow(void * array, int32_t n, int32_t * cap, size_t size) {
+    if (n < *cap) {
+        return array;
     }
-    void * element = (char *) *array + (size_t) (*n)++ * size;
-    memset(element, 0, size);
-    return element;
+    const int32_t cap_new = *cap > 0 ? 2 * *cap : 64;
+    void * grown = realloc(array, (size_t) cap_new * size);
+    if (grown) {
+        *cap = cap_new;
+    }
+    return grown;
 }
 
 struct les_weight * les_model_add_weight(struct les_model * model, struct ggml_tensor * t) {
-    struct les_weight *  w    = calloc(1, sizeof(*w));
-    struct les_weight ** slot = les_grow((void **) &model->weights, &model->n_weights, &model->cap_weights, sizeof(*slot));
-    if (!w || !slot) {
-        free(w);
+    struct les_weight ** weights = les_grow(model->weights, model->n_weights, &model->cap_weights, sizeof(*weights));
+    if (!weights) {
+        return NULL;
+    }
+    model->weights = weights;
+    struct les_weight * w = calloc(1, sizeof(*w));
+    if (!w) {
         return NULL;
     }
     w->model  = model;
     w->layer  = -1;
     w->off    = UINT64_MAX;
     w->tensor = t;
-    *slot = w;
+    weights[model->n_weights++] = w;
     return w;
 }
 
@@ -93,7 +101,7 @@ struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const
         return NULL;
     }
     les_lock(&les_g.lock);
-    if (les_g.pending) {
+    if (les_g.pending && !les_g.loading) { // a load keeps its model until that is sealed
         les_g.loading        = les_g.pending;
         les_g.loading->owner = owner;
         les_g.pending        = NULL;
@@ -109,14 +117,16 @@ static struct les_router * les_model_router(struct les_model * model, int32_t bl
             return &model->routers[i];
         }
     }
-    struct les_router * r = les_grow((void **) &model->routers, &model->n_routers, &model->cap_routers, sizeof(*r));
-    if (r) {
-        r->block = block;
+    struct les_router * routers = les_grow(model->routers, model->n_routers, &model->cap_routers, sizeof(*routers));
+    if (!routers) {
+        return NULL;
     }
-    return r;
+    model->routers = routers;
+    routers[model->n_routers] = (struct les_router) { .block = block };
+    return &routers[model->n_routers++];
 }
 
-static void les_model_note_router(struct les_model * model, const struct ggml_tensor * t) {
+static void les_model_note_router(struct les_model * model, struct ggml_tensor * t) {
     int block = 0;
     int end   = 0;
     if (sscanf(t->name, "blk.%d.%n", &block, &end) != 1 || end == 0) {
@@ -298,7 +308,10 @@ int32_t les_model_seal(struct les_model * model) {
         return 0;
     }
     if (les_model_gather(model) != 0) {
-        model->n_layers = 0; // nothing of it may be opened
+        model->n_layers = 0; // nothing of it may be opened, and no graph may look for its layers
+        for (int32_t i = 0; i < model->n_weights; i++) {
+            model->weights[i]->layer = -1;
+        }
         return -1;
     }
     for (int32_t i = 0; i < model->n_layers; i++) {

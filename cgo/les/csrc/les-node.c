@@ -18,7 +18,7 @@ static size_t les_quantised_bytes(const struct ggml_tensor * w, int64_t n_rows) 
     return type == GGML_TYPE_F32 ? 0 : ggml_row_size(type, w->ne[0])*n_rows;
 }
 
-static void les_node_sources(struct les_node * node, struct ggml_tensor * dst) {
+static void les_node_sources(struct les_node * node, const struct ggml_tensor * dst) {
     *node = (struct les_node) { .dst = dst };
     if (dst->op == GGML_OP_MUL_MAT_ID) {
         node->down = dst->src[0];
@@ -39,8 +39,9 @@ static void les_node_sources(struct les_node * node, struct ggml_tensor * dst) {
     node->layer = w->layer;
 }
 
-// Takes a node apart and lays out its work buffer. With base NULL it only counts bytes.
-void les_node_init(struct les_node * node, struct ggml_tensor * dst, char * base, int n_threads) {
+// Takes a node apart and lays out its work buffer. With base NULL it only counts bytes, those lost to alignment included.
+void les_node_init(struct les_node * node, const struct ggml_tensor * dst, char * base, int n_threads) {
+    base = les_align(base);
     les_node_sources(node, dst);
     node->n_pairs = node->ids->ne[0]*node->ids->ne[1];
     node->n_second = (int32_t) ((node->down->ne[1] + LES_ROWS_UNIT - 1)/LES_ROWS_UNIT);
@@ -84,6 +85,7 @@ void les_node_init(struct les_node * node, struct ggml_tensor * dst, char * base
     }
     node->tmp_bytes = GGML_PAD(node->tmp_bytes, LES_CACHE_LINE);
     node->tmp = les_take(node, base, n_threads*node->tmp_bytes);
+    node->bytes += LES_CACHE_LINE - 1;
 }
 
 // Groups the (token, expert) pairs by expert. Returns false on an id that the layer does not have.
@@ -128,15 +130,16 @@ void les_node_fail(struct les_node * node, const char * text) {
         les_model_set_error(node->model, text);
     }
     atomic_store_explicit(&node->head->failed, 1, memory_order_release);
+    les_wake(node->model); // threads that wait for bytes have nothing to wait for
 }
 
 // Thread 0: groups the pairs and hands the routed set to the scheduler, before anything else is done.
-void les_node_route(struct les_node * node) {
+void les_node_route(struct les_node * node, struct ggml_tensor * dst) {
     *node->head = (struct les_head) { 0 };
-    ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 0);
+    ggml_set_op_params_i32(dst, LES_PARAM_FAILED, 0);
     // Sequentially consistent against les_model_close, which closes, then looks at running: one of the two sees the other.
-    atomic_fetch_add(&node->model->running, 1);
-    if (!atomic_load(&node->model->open)) {
+    atomic_fetch_add_explicit(&node->model->running, 1, memory_order_seq_cst);
+    if (!atomic_load_explicit(&node->model->open, memory_order_seq_cst)) {
         les_node_fail(node, "experts are not open: les_model_open has not been called, or les_model_close has");
         return;
     }

@@ -66,7 +66,7 @@ struct les_input {
 
 // A node taken apart: the same on every thread.
 struct les_node {
-    struct ggml_tensor *       dst;
+    const struct ggml_tensor * dst;
     struct les_model *         model;
     const struct ggml_tensor * x;
     const struct ggml_tensor * ids;
@@ -101,6 +101,11 @@ struct les_node {
     size_t             bytes;
 };
 
+// ggml aligns work buffers to 16 bytes only; heads and entries are a cache line each and must not share one. NULL stays NULL.
+static inline char * les_align(void * base) {
+    return base ? (char *) base + (LES_CACHE_LINE - (uintptr_t) base % LES_CACHE_LINE) % LES_CACHE_LINE : NULL;
+}
+
 // Type that a weight's vec_dot wants its other operand in.
 static inline enum ggml_type les_dot_type(const struct ggml_tensor * w) {
     return ggml_get_type_traits_cpu(w->type)->vec_dot_type;
@@ -108,8 +113,8 @@ static inline enum ggml_type les_dot_type(const struct ggml_tensor * w) {
 
 // les-node.c: layout of the work buffer, grouping by expert, inputs
 
-void             les_node_init   (struct les_node * node, struct ggml_tensor * dst, char * base, int n_threads);
-void             les_node_route  (struct les_node * node);
+void             les_node_init   (struct les_node * node, const struct ggml_tensor * dst, char * base, int n_threads);
+void             les_node_route  (struct les_node * node, struct ggml_tensor * dst);
 void             les_node_fail   (struct les_node * node, const char * text);
 void             les_quantise_x  (const struct les_node * node, const struct ggml_tensor * w, char * xq, int ith, int nth);
 struct les_input les_input_x     (const struct les_node * node, const struct ggml_tensor * w, const char * xq);

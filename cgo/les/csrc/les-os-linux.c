@@ -27,9 +27,7 @@ void * les_os_alloc(size_t n_bytes) {
     if (head > 0) {
         munmap(addr, head);
     }
-    if (LES_HUGE - head > 0) {
-        munmap(addr + head + n_bytes, LES_HUGE - head);
-    }
+    munmap(addr + head + n_bytes, LES_HUGE - head);
     madvise(addr + head, n_bytes, MADV_HUGEPAGE); // advice only: without huge pages it is merely slower
     return addr + head;
 }

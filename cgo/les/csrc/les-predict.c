@@ -5,6 +5,20 @@
 #include <math.h>
 #include <string.h>
 
+// llama.cpp's numbers of the gating functions, from a C++ header (llama-hparams.h). Only these two change what is selected.
+enum {
+    LES_GATING_SIGMOID       = 2,
+    LES_GATING_SQRT_SOFTPLUS = 4,
+};
+
+static float les_gating_apply(float logit, int32_t gating) {
+    switch (gating) {
+        case LES_GATING_SIGMOID:       return 1.0f/(1.0f + expf(-logit));
+        case LES_GATING_SQRT_SOFTPLUS: return sqrtf(logit > 20.0f ? logit : log1pf(expf(logit)));
+        default:                       return logit;
+    }
+}
+
 // The score by which the router of this kind selects, as llama.cpp computes it before its top-k.
 static float les_selection_score(float logit, const struct les_router * r, int32_t gating, int64_t i) {
     if (r->bias) {
@@ -13,8 +27,7 @@ static float les_selection_score(float logit, const struct les_router * r, int32
     if (!r->select) {
         return logit; // every gating function is monotonic
     }
-    const float s = gating == 2 ? 1.0f/(1.0f + expf(-logit)) : gating == 4 ? sqrtf(logit > 20.0f ? logit : log1pf(expf(logit))) : logit;
-    return s + ((const float *) r->select->data)[i];
+    return les_gating_apply(logit, gating) + ((const float *) r->select->data)[i];
 }
 
 // Rows of the next layer's router on x, claimed in stretches by all threads. Returns true on the thread that ended it.
@@ -98,7 +111,7 @@ void les_node_predict(struct les_node * node, int ith) {
 }
 
 size_t les_predict_work_size(const struct ggml_tensor * op) {
-    return LES_CACHE_LINE + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
+    return 2*LES_CACHE_LINE - 1 + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
 }
 
 // Thread 0 decides for all threads of a lookahead node whether there is one: the scheduler may change its mind between
@@ -106,14 +119,14 @@ size_t les_predict_work_size(const struct ggml_tensor * op) {
 static void les_predict_begin(struct les_model * m, int32_t next, struct les_head * head, struct ggml_tensor * op) {
     *head = (struct les_head) { 0 };
     ggml_set_op_params_i32(op, LES_PARAM_FAILED, 0);
-    atomic_fetch_add(&m->running, 1);
-    if (atomic_load(&m->open)) {
+    atomic_fetch_add_explicit(&m->running, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&m->open, memory_order_seq_cst)) {
         head->n_guesses = atomic_load_explicit(&m->layers[next].lookahead, memory_order_relaxed);
     }
 }
 
 // Thread 0: ranks once all rows are there, and tells the scheduler.
-static void les_predict_end(const struct les_node * node, int32_t next, int32_t * ids) {
+static void les_predict_end(const struct les_node * node, struct ggml_tensor * op, int32_t next, int32_t * ids) {
     const struct les_model * m = node->model;
     const int64_t n_expert = node->router->ne[1];
     while (atomic_load_explicit(&node->head->predict_done, memory_order_acquire) < n_expert) {
@@ -121,7 +134,7 @@ static void les_predict_end(const struct les_node * node, int32_t next, int32_t 
     }
     const int32_t n = les_predict_rank(node, MIN(node->head->n_guesses, (int32_t) (n_expert/node->x->ne[2])), ids);
     if (m->callbacks.predicted(m->callbacks.user, next, ids, n) < 0) {
-        ggml_set_op_params_i32(node->dst, LES_PARAM_FAILED, 1);
+        ggml_set_op_params_i32(op, LES_PARAM_FAILED, 1);
     }
 }
 
@@ -129,7 +142,7 @@ static void les_predict_end(const struct les_node * node, int32_t next, int32_t 
 void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * op) {
     struct ggml_custom_op_params custom;
     memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
-    struct les_head *    head   = params->wdata;
+    struct les_head *    head   = (struct les_head *) les_align(params->wdata);
     struct les_model *   m      = custom.userdata;
     struct ggml_tensor * router = op->src[2];
     const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
@@ -142,16 +155,16 @@ void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * o
         les_predict_begin(m, next, head, op);
     }
     ggml_barrier(params->threadpool);
-    char * rest = (char *) params->wdata + LES_CACHE_LINE;
+    char * rest = (char *) head + LES_CACHE_LINE;
     struct les_node node = { .dst = op, .model = m, .x = op->src[0], .router = router, .layer = layer, .head = head,
         .down = router, .scores = (float *) rest };
     if (head->n_guesses > 0) {
         les_predict_rows(&node, head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
         if (params->ith == 0) {
-            les_predict_end(&node, next, (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float)));
+            les_predict_end(&node, op, next, (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float)));
         }
     }
     if (params->ith == 0) {
-        atomic_fetch_sub(&m->running, 1);
+        atomic_fetch_sub_explicit(&m->running, 1, memory_order_seq_cst);
     }
 }

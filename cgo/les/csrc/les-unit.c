@@ -87,7 +87,7 @@ void les_unit_second(const struct les_node * node, const struct les_entry * e, u
 void les_unit_panel(const struct les_node * node, const struct les_entry * e, uint32_t word, char * tmp) {
     struct ggml_tensor w = *node->down;
     struct ggml_tensor d = *node->dst;
-    w.data = (char *) les_expert_data(les_weight_of(node->down), e->id, word);
+    w.data = les_expert_data(les_weight_of(node->down), e->id, word);
     d.src[0] = &w;
     const struct ggml_compute_params params = { .ith = 0, .nth = 1, .wdata = node->xq_up };
     ggml_compute_forward_mul_mat_id_iqp(&params, &d, 0, e->n_rows, (const int32_t *) (node->rows + e->row0), tmp);

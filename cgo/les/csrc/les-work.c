@@ -19,6 +19,12 @@ static uint32_t les_entry_word(const struct les_node * node, const struct les_en
     return atomic_load_explicit(&node->model->words[node->model->layers[node->layer].word0 + (size_t) e->id], memory_order_acquire);
 }
 
+// Checked in all builds: a wrong word of the scheduler must fail the step, not read outside the arena.
+static bool les_word_has_slot(const struct les_model * model, uint32_t word) {
+    const uint32_t number = word >> LES_WORD_SLOT_SHIFT; // slot plus one
+    return number >= 1 && number <= (uint32_t) model->n_slots;
+}
+
 static bool les_claim_second(struct les_node * node, struct les_entry * e, uint32_t word, char * tmp) {
     const bool    panel = les_entry_is_panel(node, e);
     const int32_t total = node->n_second;
@@ -59,6 +65,10 @@ static enum les_claim les_entry_work(struct les_node * node, struct les_entry * 
     const uint32_t word = les_entry_word(node, e);
     if (word & LES_WORD_FAILED) {
         les_node_fail(node, NULL);
+        return LES_BLOCKED;
+    }
+    if ((word & node->spans) != 0 && !les_word_has_slot(node->model, word)) {
+        les_node_fail(node, "scheduler published an expert in a slot that there is not");
         return LES_BLOCKED;
     }
     const bool act_ready = node->n_first == 0 || atomic_load_explicit(&e->act_ready, memory_order_acquire);
@@ -103,8 +113,12 @@ void les_node_work(struct les_node * node, int ith, char * tmp) {
     const int32_t n = node->head->n_entries;
     uint64_t stall = 0;
     int32_t  from  = 0; // entries before this one have no units left
-    while (!atomic_load_explicit(&node->head->failed, memory_order_acquire)) {
-        const uint32_t seen = atomic_load(&node->model->progress);
+    for (;;) {
+        // Ahead of the looks at failed and at the words: whatever changes after them changes progress too.
+        const uint32_t seen = atomic_load_explicit(&node->model->progress, memory_order_seq_cst);
+        if (atomic_load_explicit(&node->head->failed, memory_order_acquire)) {
+            break;
+        }
         bool blocked = false;
         bool busy    = false;
         bool worked  = false;
@@ -128,7 +142,7 @@ void les_node_work(struct les_node * node, int ith, char * tmp) {
             const uint64_t start = les_now_ns();
             les_wait(node->model, seen);
             stall += les_now_ns() - start;
-            if (!atomic_load(&node->model->open)) {
+            if (!atomic_load_explicit(&node->model->open, memory_order_seq_cst)) {
                 les_node_fail(node, "experts were closed while a step was running");
             }
         }

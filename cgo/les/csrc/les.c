@@ -50,14 +50,18 @@ void les_model_unref(struct les_model * model) {
 }
 
 int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks) {
-    if (model->n_layers == 0 || n_slots < 1 || n_slots > LES_MAX_SLOTS || atomic_load(&model->open) || model->arena) {
+    if (model->n_layers == 0 || n_slots < 1 || n_slots > LES_MAX_SLOTS || model->arena) {
         les_model_errorf(model, "les_model_open: %d layers, %d slots, %s", model->n_layers, n_slots, model->arena ? "opened before" : "new");
         return -1;
     }
     const struct les_layer * last = &model->layers[model->n_layers - 1];
     const size_t n_words = last->word0 + (size_t) last->info.n_expert;
+    if (model->slot_bytes > SIZE_MAX / 2 / (size_t) n_slots) {
+        les_model_errorf(model, "%d expert slots of %llu bytes are more than can be addressed", n_slots, (unsigned long long) model->slot_bytes);
+        return -1;
+    }
     model->words       = calloc(n_words, sizeof(*model->words));
-    model->arena_bytes = (size_t) n_slots * model->slot_bytes;
+    model->arena_bytes = (size_t) n_slots * (size_t) model->slot_bytes;
     model->arena       = les_os_alloc(model->arena_bytes);
     if (!model->words || !model->arena) {
         les_model_errorf(model, "cannot allocate %zu bytes for %d expert slots", model->arena_bytes, n_slots);
@@ -80,10 +84,10 @@ void les_model_populate(struct les_model * model, uint64_t off, uint64_t n_bytes
 }
 
 void les_model_close(struct les_model * model) {
-    atomic_store(&model->open, 0);
-    atomic_fetch_add(&model->progress, 1);
+    atomic_store_explicit(&model->open, 0, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&model->progress, 1, memory_order_seq_cst);
     les_os_wake(&model->progress);
-    while (atomic_load(&model->running) > 0) {
+    while (atomic_load_explicit(&model->running, memory_order_seq_cst) > 0) {
         les_os_wake(&model->progress);
         les_os_pause();
     }
@@ -113,12 +117,15 @@ void les_model_publish(struct les_model * model, int32_t layer, int32_t id, uint
 }
 
 void les_wake(struct les_model * model) {
-    // Sequentially consistent against the waiter's own order: it counts itself in, then looks at progress.
-    atomic_fetch_add(&model->progress, 1);
-    if (atomic_load(&model->waiters) > 0) {
+    // Sequentially consistent against the waiter's own order: it counts itself in, then the system looks at progress.
+    atomic_fetch_add_explicit(&model->progress, 1, memory_order_seq_cst);
+    if (atomic_load_explicit(&model->waiters, memory_order_seq_cst) > 0) {
         les_os_wake(&model->progress);
     }
 }
+
+// The longest sleep. Whatever ends a wait also wakes; the bound keeps a scheduler that is broken from hanging a step unseen.
+#define LES_WAIT_NS 2000000
 
 void les_wait(struct les_model * model, uint32_t seen) {
     // Long enough to bridge one expert's arithmetic on another thread, short against a read from flash.
@@ -128,9 +135,9 @@ void les_wait(struct les_model * model, uint32_t seen) {
         }
         les_os_pause();
     }
-    atomic_fetch_add(&model->waiters, 1);
-    les_os_wait(&model->progress, seen, 2000000);
-    atomic_fetch_sub(&model->waiters, 1);
+    atomic_fetch_add_explicit(&model->waiters, 1, memory_order_seq_cst);
+    les_os_wait(&model->progress, seen, LES_WAIT_NS);
+    atomic_fetch_sub_explicit(&model->waiters, 1, memory_order_seq_cst);
 }
 
 uint64_t les_now_ns(void) {
@@ -152,10 +159,10 @@ struct les_counters les_model_counters(struct les_model * m) {
 }
 
 void les_model_reset_counters(struct les_model * model) {
-    atomic_store(&model->stall_ns, 0);
-    atomic_store(&model->predict_ns, 0);
-    atomic_store(&model->node_ns, 0);
-    atomic_store(&model->n_nodes, 0);
+    atomic_store_explicit(&model->stall_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&model->predict_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&model->node_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&model->n_nodes, 0, memory_order_relaxed);
 }
 
 void les_model_set_error(struct les_model * model, const char * text) {

@@ -91,8 +91,9 @@ LES_API struct les_model * les_model_new(void);
 LES_API void               les_model_ref  (struct les_model * model);
 LES_API void               les_model_unref(struct les_model * model);
 
-// The next llama model that has expert tensors takes them into this one. NULL withdraws an unused offer.
-LES_API void les_model_set_pending(struct les_model * model);
+// The next llama model that has expert tensors takes them into this one. NULL withdraws an unused offer. Returns 0, or -1
+// with an error set while another model is offered or its load is not sealed: a load would take the wrong one.
+LES_API int32_t les_model_set_pending(struct les_model * model);
 
 // Lays out slots once the loader is done. Returns the number of streamed layers, or -1 with an error set.
 LES_API int32_t les_model_seal(struct les_model * model);

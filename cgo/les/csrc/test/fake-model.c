@@ -100,7 +100,7 @@ static void fake_model_offer(struct fake_model * m) {
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     m->les = les_model_new();
     CHECK(m->les);
-    les_model_set_pending(m->les);
+    CHECK(les_model_set_pending(m->les) == 0);
     ggml_backend_buffer_type_t buft = NULL;
     for (struct ggml_tensor * t = ggml_get_first_tensor(m->ctx_stream); t; t = ggml_get_next_tensor(m->ctx_stream, t)) {
         buft = les_hook_weight_buft(m, t, cpu);

@@ -198,8 +198,10 @@ static void * fake_sched_main(void * user) {
         e->queued = false;
         if (fails) {
             e->failed = true;
-            les_model_set_error(s->model->les, "the read failed");
-            les_model_publish(s->model->les, s->fail_layer, s->fail_id, LES_WORD_FAILED);
+            if (s->fail_word & LES_WORD_FAILED) {
+                les_model_set_error(s->model->les, "the read failed");
+            }
+            les_model_publish(s->model->les, s->fail_layer, s->fail_id, s->fail_word);
         }
     }
     pthread_mutex_unlock(&s->lock);
@@ -212,6 +214,7 @@ void fake_sched_init(struct fake_sched * s, struct fake_model * m, int32_t n_slo
     s->n_slots    = n_slots;
     s->delay_us   = delay_us;
     s->fail_layer = -1;
+    s->fail_word  = LES_WORD_FAILED;
     s->n_graphs   = 1;
     s->chance     = 2463534242u + (uint64_t) n_slots;
     s->owner      = malloc((size_t) n_slots*sizeof(*s->owner));

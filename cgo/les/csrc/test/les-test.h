@@ -130,6 +130,7 @@ struct fake_sched {
     int32_t  delay_us;   // the longest delay ahead of each span
     int32_t  fail_layer; // one expert whose reads fail; -1 for none
     int32_t  fail_id;
+    uint32_t fail_word; // what is published for it
     int32_t  status_routed;    // what the callbacks return when it is negative
     int32_t  status_predicted;
     int32_t  status_released;

@@ -90,6 +90,23 @@ static void failed_read_fails_the_step_and_no_more(void) {
     }
 }
 
+// A ready word without a slot, and with the first slot and the last that there are not.
+static void word_of_no_slot_fails_the_step_and_no_more(void) {
+    static const uint32_t numbers[] = { 0, 6, (1u << (32 - LES_WORD_SLOT_SHIFT)) - 1 };
+    const uint32_t ready = LES_WORD_READY(LES_MAX_SPANS) - 1;
+    for (int i = 0; i < 3*N_CHAINS; i++) {
+        struct rig r;
+        rig_init(&r, &chains[i % N_CHAINS], 5, 300);
+        const int32_t layer = i % 2;
+        r.s.fail_word = numbers[i/N_CHAINS] << LES_WORD_SLOT_SHIFT | ready; // no graph is running
+        set_fault(&r, layer, *(const int32_t *) r.g.ids[layer]->data);
+        check_fails(&r, "scheduler published an expert in a slot that there is not");
+        set_fault(&r, -1, 0);
+        check_works(&r);
+        rig_free(&r);
+    }
+}
+
 static void broken_callback_fails_the_step_and_no_more(void) {
     for (int i = 0; i < N_CHAINS; i++) {
         struct rig r;
@@ -260,6 +277,7 @@ int main(void) {
     alarm(WATCHDOG_SECONDS);
     RUN(errors_are_taken_once_and_the_first_stays);
     RUN(failed_read_fails_the_step_and_no_more);
+    RUN(word_of_no_slot_fails_the_step_and_no_more);
     RUN(broken_callback_fails_the_step_and_no_more);
     RUN(broken_lookahead_fails_the_step_and_no_more);
     RUN(unknown_expert_fails_the_step_without_asking);

@@ -62,7 +62,7 @@ static struct les_model * load_names(struct load * l, const char * const * names
     for (int i = 0; names[i]; i++) {
         load_tensor(l, names[i], n_expert ? n_expert[i] : 4);
     }
-    les_model_set_pending(model);
+    CHECK(les_model_set_pending(model) == 0);
     CHECK(load_alloc(l));
     load_data(l);
     return model;
@@ -165,6 +165,35 @@ static void other_load_is_left_alone(void) {
     load_end(&a);
     load_end(&b);
     les_model_unref(model);
+}
+
+// A second offer is refused until the first load is sealed, and takes nothing away from it.
+static void second_offer_waits_for_the_seal_of_the_first(void) {
+    struct load a, b;
+    struct les_model * first  = les_model_new();
+    struct les_model * second = les_model_new();
+    CHECK(les_model_set_pending(first) == 0);
+    CHECK(les_model_set_pending(first) == 0);
+    CHECK(les_model_set_pending(second) == -1); // the first is offered
+    check_error(second, "another load");
+    load_begin(&a);
+    load_tensor(&a, "blk.0.ffn_up_exps.weight", 4);
+    CHECK(load_alloc(&a));
+    CHECK(les_model_set_pending(second) == -1); // the first is being loaded
+    check_error(second, "another load");
+    load_begin(&b);
+    load_tensor(&b, "blk.0.ffn_up_exps.weight", 4);
+    CHECK(!load_alloc(&b));
+    load_data(&a);
+    CHECK(les_model_seal(first) == 1);
+    CHECK(les_model_set_pending(second) == 0);
+    CHECK(load_alloc(&b));
+    load_data(&b);
+    CHECK(les_model_seal(second) == 1);
+    les_model_unref(first);
+    les_model_unref(second);
+    load_end(&a);
+    load_end(&b);
 }
 
 static void expert_counts_must_agree_in_a_layer(void) {
@@ -319,6 +348,7 @@ int main(void) {
     RUN(unused_offer_can_be_withdrawn);
     RUN(offer_ends_with_its_model);
     RUN(other_load_is_left_alone);
+    RUN(second_offer_waits_for_the_seal_of_the_first);
     RUN(expert_counts_must_agree_in_a_layer);
     RUN(more_than_three_spans_are_refused);
     RUN(seal_without_data_is_refused);
