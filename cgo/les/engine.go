@@ -58,6 +58,9 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	if e.files, err = readq.OpenFiles(s.geometry.Files, readq.FilesOptions{Logf: config.Logf}); err != nil {
 		return nil, err
 	}
+	if err = s.geometry.CheckSizes(e.files.Sizes()); err != nil {
+		return nil, errors.Join(err, e.files.Close())
+	}
 	e.handle = cgo.NewHandle(e)
 	if C.les_bridge_open(s.model, C.int32_t(e.plan.SlotCount), C.uintptr_t(e.handle)) != 0 {
 		err = s.takeError("opening the experts")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"slices"
 	"time"
@@ -18,9 +17,12 @@ type streamer interface {
 	// Disable undoes that unless Open has taken the model.
 	Enable() error
 	Disable()
+	// Loaded ends the load, before a context is made: graphs have their streamed
+	// form from then on.
+	Loaded(model *llama.Model, file *modelFile) error
 	// Open plans and allocates, after the context is made and before the first
 	// decode.
-	Open(model *llama.Model, lctx *llama.Context, config engineConfig) (engine, error)
+	Open(lctx *llama.Context, config engineConfig) (engine, error)
 }
 
 // engine is streaming at work on one context.
@@ -79,28 +81,8 @@ func (s engineStats) total() (sum sched.LayerStats) {
 	return sum
 }
 
-// errNoEngine is returned where streaming is asked of a program built without
-// the engine.
-var errNoEngine = errors.New("this build has no streaming engine")
-
-// streaming is the engine of this build.
-var streaming streamer = noStreaming{}
-
-// noStreaming is the engine that is not there.
-type noStreaming struct{}
-
-func (noStreaming) Enable() error { return nil }
-func (noStreaming) Disable()      {}
-
-func (noStreaming) Open(*llama.Model, *llama.Context, engineConfig) (engine, error) {
-	return nil, errNoEngine
-}
-
-// streamingAvailable says whether this build can stream.
-func streamingAvailable() bool {
-	_, missing := streaming.(noStreaming)
-	return !missing
-}
+// streaming is the engine of this program.
+var streaming streamer = &lesStreaming{}
 
 // plus adds the counters of two phases.
 func (s engineStats) plus(t engineStats) engineStats {

@@ -64,6 +64,11 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	if s.model.HasEncoder() || !s.model.HasDecoder() {
 		return nil, fmt.Errorf("%s: architecture %s does not generate text from a prompt alone", opts.path, file.arch)
 	}
+	if s.reason == "" {
+		if err = streaming.Loaded(s.model, file); err != nil {
+			return nil, fmt.Errorf("%s: %w", opts.path, err)
+		}
+	}
 	if s.lctx, err = llama.NewContext(s.model, opts.context); err != nil {
 		return nil, err
 	}
@@ -86,8 +91,6 @@ func whyResident(file *modelFile, les lesOptions) string {
 		return "switched off"
 	case len(file.layers) == 0:
 		return fmt.Sprintf("architecture %s has no routed experts in this file", file.arch)
-	case !streamingAvailable():
-		return errNoEngine.Error()
 	}
 	return ""
 }
@@ -117,7 +120,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		s.because = fmt.Sprintf(" (auto: the model has routed experts; the budget is %.0f %% of the memory there is)", 100*budgetShare)
 	}
 	var err error
-	if s.engine, err = streaming.Open(s.model, s.lctx, config); err != nil {
+	if s.engine, err = streaming.Open(s.lctx, config); err != nil {
 		return fmt.Errorf("%s: %w", opts.path, err)
 	}
 	s.reason = s.engine.Plan().Reason

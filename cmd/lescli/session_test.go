@@ -26,7 +26,9 @@ type fakeStreaming struct {
 func (f *fakeStreaming) Enable() error { f.enabled = true; return nil }
 func (f *fakeStreaming) Disable()      { f.enabled = false }
 
-func (f *fakeStreaming) Open(_ *llama.Model, _ *llama.Context, config engineConfig) (engine, error) {
+func (f *fakeStreaming) Loaded(*llama.Model, *modelFile) error { return nil }
+
+func (f *fakeStreaming) Open(_ *llama.Context, config engineConfig) (engine, error) {
 	if f.enabled {
 		f.loads++
 	}
@@ -115,15 +117,6 @@ func TestDenseModelRunsAndSaysWhyNothingIsStreamed(t *testing.T) {
 	if code != exitOK || !strings.Contains(stderr, "les off: architecture qwen3 has no routed experts") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
-}
-
-func TestStreamingInVainIsAnError(t *testing.T) {
-	model := tinyModel(t, "tiny-qwen3moe")
-	streamed := streaming
-	streaming = noStreaming{}
-	defer func() { streaming = streamed }()
-	expectFailure(t, exitError, []string{model, errNoEngine.Error()}, "run", "-m", model, "-p", "x", "--les-slots", "2")
-	expectFailure(t, exitError, []string{model, errNoEngine.Error()}, "verify", "-m", model)
 }
 
 func TestEngineThatCannotOpenIsNamed(t *testing.T) {

@@ -11,17 +11,28 @@ import (
 	"github.com/les-project/les/lesext/readq"
 )
 
-func init() { streaming = &lesStreaming{} }
-
 // lesStreaming puts package les behind this program's joint.
 type lesStreaming struct {
 	streamed *les.Streamed                   // from Enable until Open takes it
+	nothing  error                           // why the load took no experts; nil if it did
 	wrap     func(readq.Reader) readq.Reader // puts faults into reads, in tests; nil otherwise
 }
 
 func (l *lesStreaming) Enable() error {
 	streamed, err := les.Prepare()
-	l.streamed = streamed
+	l.streamed, l.nothing = streamed, nil
+	return err
+}
+
+func (l *lesStreaming) Loaded(model *llama.Model, file *modelFile) error {
+	paths, err := partPaths(model.Path())
+	if err != nil {
+		return err
+	}
+	err = l.streamed.Seal(paths, file.used)
+	if errors.Is(err, les.ErrNothingStreamed) {
+		l.nothing, err = err, nil
+	}
 	return err
 }
 
@@ -33,17 +44,9 @@ func (l *lesStreaming) Disable() {
 	}
 }
 
-func (l *lesStreaming) Open(model *llama.Model, lctx *llama.Context, config engineConfig) (engine, error) {
-	paths, err := partPaths(model.Path())
-	if err != nil {
-		return nil, err
-	}
-	err = l.streamed.Seal(paths, config.File.used)
-	if errors.Is(err, les.ErrNothingStreamed) {
-		return residentEngine{reason: err.Error()}, nil
-	}
-	if err != nil {
-		return nil, err
+func (l *lesStreaming) Open(lctx *llama.Context, config engineConfig) (engine, error) {
+	if l.nothing != nil {
+		return residentEngine{reason: l.nothing.Error()}, nil
 	}
 	memory := lctx.Memory()
 	logf := func(format string, args ...any) { fmt.Fprintf(config.Log, format+"\n", args...) }

@@ -123,7 +123,7 @@ func runVerify(c *cli.Context) error {
 	}
 	defer os.RemoveAll(dir)
 	v := &verifier{opts: opts, out: c.App.Writer, line: newProgressLine(c.App.ErrWriter), log: c.App.ErrWriter, dir: dir}
-	file, err := v.checkStreamable()
+	file, err := readModelFile(v.opts.path)
 	if err != nil {
 		return err
 	}
@@ -145,21 +145,6 @@ func runVerify(c *cli.Context) error {
 	}
 	fmt.Fprintf(c.App.Writer, "identical: %d logits compared in %d runs; %s\n", v.compared, v.runs, report.streamed())
 	return err
-}
-
-// checkStreamable refuses at once what could only fail after the long
-// reference run.
-func (v *verifier) checkStreamable() (*modelFile, error) {
-	file, err := readModelFile(v.opts.path)
-	if err != nil {
-		return nil, err
-	}
-	for _, slots := range v.opts.slots {
-		if slots != slotsResident && len(file.layers) > 0 && !streamingAvailable() {
-			return nil, fmt.Errorf("%s: cannot stream: %w", v.opts.path, errNoEngine)
-		}
-	}
-	return file, nil
 }
 
 // residentParams load everything into plain CPU buffers.
