@@ -19,7 +19,7 @@ type streamer interface {
 	Disable()
 	// Loaded ends the load, before a context is made: graphs have their streamed
 	// form from then on.
-	Loaded(model *llama.Model, file *modelFile) error
+	Loaded(file *modelFile) error
 	// Open plans and allocates, after the context is made and before the first
 	// decode.
 	Open(lctx *llama.Context, config engineConfig) (engine, error)

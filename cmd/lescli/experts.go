@@ -43,7 +43,7 @@ type modelFile struct {
 	sliced      []expertTensor // all tensors with a slice for each expert, without NextN blocks
 	tensors     int
 	totalBytes  int64
-	parts       int
+	paths       []string       // of its parts, in the order of the loader
 	unknown     []expertTensor // shaped like experts under unknown names
 }
 
@@ -65,7 +65,7 @@ func readModelFile(path string) (*modelFile, error) {
 	}
 	m := &modelFile{
 		arch: arch, blocks: number("block_count"), nextn: number("nextn_predict_layers"),
-		experts: number("expert_count"), used: number("expert_used_count"), parts: len(parts),
+		experts: number("expert_count"), used: number("expert_used_count"),
 		embedding: number("embedding_length"), expertWidth: max(number("expert_feed_forward_length"), number("feed_forward_length")/8),
 	}
 	if m.experts < 0 || m.used < 0 || m.used > m.experts || m.nextn > m.blocks {
@@ -74,6 +74,7 @@ func readModelFile(path string) (*modelFile, error) {
 	}
 	layers := map[layerKey]*expertLayer{}
 	for i, part := range parts {
+		m.paths = append(m.paths, part.Path())
 		for _, tensor := range part.Tensors() {
 			m.add(i, tensor, layers)
 		}

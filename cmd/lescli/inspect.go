@@ -104,7 +104,7 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 	defer lctx.Close()
 	memory := lctx.Memory()
 	r := &inspection{
-		Model: path, Parts: file.parts, Architecture: file.arch, Description: model.Description(),
+		Model: path, Parts: len(file.paths), Architecture: file.arch, Description: model.Description(),
 		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.blocks - file.nextn,
 		NextNBlocks: file.nextn, MoELayers: len(file.layers), Experts: file.experts, Used: file.used,
 		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes,

@@ -65,7 +65,7 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 		return nil, fmt.Errorf("%s: architecture %s does not generate text from a prompt alone", opts.path, file.arch)
 	}
 	if s.reason == "" {
-		if err = streaming.Loaded(s.model, file); err != nil {
+		if err = streaming.Loaded(file); err != nil {
 			return nil, fmt.Errorf("%s: %w", opts.path, err)
 		}
 	}

@@ -26,7 +26,7 @@ type fakeStreaming struct {
 func (f *fakeStreaming) Enable() error { f.enabled = true; return nil }
 func (f *fakeStreaming) Disable()      { f.enabled = false }
 
-func (f *fakeStreaming) Loaded(*llama.Model, *modelFile) error { return nil }
+func (f *fakeStreaming) Loaded(*modelFile) error { return nil }
 
 func (f *fakeStreaming) Open(_ *llama.Context, config engineConfig) (engine, error) {
 	if f.enabled {

@@ -24,12 +24,8 @@ func (l *lesStreaming) Enable() error {
 	return err
 }
 
-func (l *lesStreaming) Loaded(model *llama.Model, file *modelFile) error {
-	paths, err := partPaths(model.Path())
-	if err != nil {
-		return err
-	}
-	err = l.streamed.Seal(paths, file.used)
+func (l *lesStreaming) Loaded(file *modelFile) error {
+	err := l.streamed.Seal(file.paths, file.used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		l.nothing, err = err, nil
 	}
@@ -66,20 +62,6 @@ func (l *lesStreaming) Open(lctx *llama.Context, config engineConfig) (engine, e
 	e := &lesEngine{engine: opened, streamed: l.streamed, resident: notStreamed(config.File, l.streamed.Geometry()), logf: logf}
 	l.streamed = nil
 	return e, nil
-}
-
-// partPaths are the files of a model in the order of the loader.
-func partPaths(path string) ([]string, error) {
-	parts, err := llama.OpenParts(path)
-	if err != nil {
-		return nil, err
-	}
-	defer llama.CloseParts(parts)
-	var paths []string
-	for _, part := range parts {
-		paths = append(paths, part.Path())
-	}
-	return paths, nil
 }
 
 // lesEngine is an open engine.
