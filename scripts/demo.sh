@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh checkout to text: installs what is missing, builds lescli and the
-# libraries under it, and runs the reference model with only a few experts of
+# libraries under it, and runs the reference model with only a few expert slots for
 # each layer in memory. The summary lescli ends with says what was read and how
 # long it was waited for.
 #
@@ -26,7 +26,7 @@ if [ ! -x "$build/bin/lescli" ]; then
     exit 1
 fi
 
-step "3/3 run: $slots experts per layer in memory, the rest on flash"
+step "3/3 run: $slots expert slots a layer above the floor of what is in use, the rest on flash"
 arguments=(run -p "$prompt" --les-slots "$slots")
 printf '$ %s' "$build/bin/lescli"
 printf ' %q' "${arguments[@]}"

@@ -85,16 +85,21 @@ func LoadModel(path string, params ModelParams) (*Model, error) {
 // checkReadable opens and closes the file, so that the system's own reason
 // reaches the user.
 func checkReadable(path string) error {
+	info, err := os.Stat(path) // before the open, which would wait at a pipe
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return fmt.Errorf("%s: is a directory, not a model file", path)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: is not a regular file", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err == nil && info.IsDir() {
-		return fmt.Errorf("%s: is a directory, not a model file", path)
-	}
-	return err
+	return file.Close()
 }
 
 // Close frees the model. Contexts made from it must be closed before.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -25,10 +26,13 @@ func (m *Model) EndsGeneration(token Token) bool {
 
 // Tokenize turns text into tokens. With special, the tokens that the model
 // wants at the ends are added, and special tokens written out in the text are
-// recognised.
+// recognised. Text that is not UTF-8 is refused: llama.cpp throws at some of it.
 func (m *Model) Tokenize(text string, special bool) ([]Token, error) {
 	if len(text) > math.MaxInt32 {
 		return nil, fmt.Errorf("text of %d bytes is too long to tokenise", len(text))
+	}
+	if at := invalidUTF8(text); at >= 0 {
+		return nil, fmt.Errorf("text is not UTF-8 at byte %d", at)
 	}
 	tokens := make([]Token, len(text)/2+16)
 	for range 2 {
@@ -43,6 +47,16 @@ func (m *Model) Tokenize(text string, special bool) ([]Token, error) {
 		tokens = make([]Token, -n)
 	}
 	return nil, fmt.Errorf("text of %d bytes cannot be tokenised", len(text))
+}
+
+// invalidUTF8 is the place of the first byte that is not UTF-8, or -1.
+func invalidUTF8(text string) int {
+	for at, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
+			return at
+		}
+	}
+	return -1
 }
 
 // Piece is the text of one token; it may be part of a UTF-8 sequence. Special

@@ -115,6 +115,9 @@ func parseInts(c *cli.Context, flag string, least int) ([]int, error) {
 		if value < least {
 			return nil, usagef("--%s: %d must be at least %d", flag, value, least)
 		}
+		if most := countMax(flag); value > most {
+			return nil, usagef("--%s: %d is more than %d", flag, value, most)
+		}
 		values = append(values, value)
 	}
 	return values, nil

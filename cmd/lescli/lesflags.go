@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/les-project/les/lesext/sched"
 	"github.com/urfave/cli/v2"
 )
 
@@ -85,6 +86,9 @@ func parseLESMode(c *cli.Context) (lesOptions, error) {
 	}
 	if c.IsSet("les-lanes") && opts.lanes <= 0 {
 		return opts, usagef("--les-lanes: %d must be more than zero", opts.lanes)
+	}
+	if opts.lanes > sched.LanesMax {
+		return opts, usagef("--les-lanes: %d is more than %d", opts.lanes, sched.LanesMax)
 	}
 	return opts, nil
 }

@@ -38,8 +38,19 @@ func ubatchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}
 }
 
-// countsMax keeps counts from wrapping where C has 32 bits.
-const countsMax = 1 << 30
+// countsMax keeps counts from wrapping where C has 32 bits; threadsMax is
+// ggml's own limit.
+const (
+	countsMax  = 1 << 30
+	threadsMax = 512
+)
+
+func countMax(flag string) int {
+	if flag == "threads" {
+		return threadsMax
+	}
+	return countsMax
+}
 
 // checkCounts refuses flags that must be positive numbers and are not.
 func checkCounts(c *cli.Context, names ...string) error {
@@ -47,8 +58,8 @@ func checkCounts(c *cli.Context, names ...string) error {
 		if c.Int(name) <= 0 {
 			return usagef("--%s: %d must be more than zero", name, c.Int(name))
 		}
-		if c.Int(name) > countsMax {
-			return usagef("--%s: %d is more than %d", name, c.Int(name), countsMax)
+		if most := countMax(name); c.Int(name) > most {
+			return usagef("--%s: %d is more than %d", name, c.Int(name), most)
 		}
 	}
 	return nil

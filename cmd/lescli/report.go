@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,12 +43,37 @@ func printJSON(out io.Writer, report any) error {
 }
 
 // writeJSON writes a report under a temporary name and renames it, so that no
-// half-written report is ever seen.
-func writeJSON(name string, report any) (err error) {
+// half-written report is ever seen. A link is followed, and what is no regular
+// file, such as a device or a pipe, is written to as it is.
+func writeJSON(name string, report any) error {
 	text, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err
 	}
+	text = append(text, '\n')
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return writeInto(name, text)
+	}
+	return replaceFile(name, text)
+}
+
+// writeInto writes to something that exists and stays what it is.
+func writeInto(name string, text []byte) error {
+	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return nil
+}
+
+func replaceFile(name string, text []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
 		return fmt.Errorf("--json: %w", err)
@@ -58,7 +84,7 @@ func writeJSON(name string, report any) (err error) {
 			os.Remove(file.Name())
 		}
 	}()
-	if _, err = file.Write(append(text, '\n')); err != nil {
+	if _, err = file.Write(text); err != nil {
 		return fmt.Errorf("--json: %w", err)
 	}
 	if err = file.Chmod(0o644); err != nil {

@@ -87,11 +87,11 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		return opts, err
 	}
 	switch {
-	case c.Float64("temp") < 0:
-		return opts, usagef("--temp: %g is negative", c.Float64("temp"))
+	case !(c.Float64("temp") >= 0):
+		return opts, usagef("--temp: %g is not zero or more", c.Float64("temp"))
 	case c.Int("top-k") < 0:
 		return opts, usagef("--top-k: %d is negative", c.Int("top-k"))
-	case c.Float64("top-p") <= 0 || c.Float64("top-p") > 1:
+	case !(c.Float64("top-p") > 0 && c.Float64("top-p") <= 1):
 		return opts, usagef("--top-p: %g is not above 0 and at most 1", c.Float64("top-p"))
 	case c.Uint64("seed") > 0xFFFFFFFE:
 		return opts, usagef("--seed: %d does not fit 32 bits", c.Uint64("seed"))

@@ -3,6 +3,7 @@ package synth
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -198,5 +199,20 @@ func TestBigPresetHasTheShapeItIsNamedFor(t *testing.T) {
 	}
 	if total < 15e9 || total > 16e9 {
 		t.Errorf("all tensors have %d bytes", total)
+	}
+}
+
+func TestStoppedWriteLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	preset, err := Find("tiny-qwen3moe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	err = Write(filepath.Join(dir, "m.gguf"), preset, Options{ExpertType: llama.Q3K, Stop: stop, Progress: func(int64, int64) {}})
+	entries, _ := os.ReadDir(dir)
+	if !errors.Is(err, ErrStopped) || len(entries) != 0 {
+		t.Errorf("error %v, left %v", err, entries)
 	}
 }

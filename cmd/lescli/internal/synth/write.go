@@ -16,7 +16,11 @@ type Options struct {
 	ExpertType llama.TensorType
 	Seed       uint64
 	Progress   func(written, total int64) // may be nil; called from one goroutine at a time
+	Stop       <-chan struct{}            // may be nil; when closed, writing ends with ErrStopped
 }
+
+// ErrStopped is returned by Write when Options.Stop was closed.
+var ErrStopped = errors.New("interrupted")
 
 // pieceElements is how much of a tensor one worker makes at a time: a multiple
 // of every block size, some megabytes in the largest type.
@@ -152,21 +156,32 @@ func (p *plan) writeData(file *os.File, writer *llama.Writer, opts Options) erro
 			work(file, pieces, opts.Seed, done)
 		}()
 	}
-	for i := range p.tensors {
+	stopped := false
+	for i := 0; i < len(p.tensors) && !stopped; i++ {
 		off, size := writer.Tensor(i)
-		p.tensors[i].cut(writer.MetaBytes()+off, size, pieces)
+		stopped = !p.tensors[i].cut(writer.MetaBytes()+off, size, pieces, opts.Stop)
 	}
 	close(pieces)
 	workers.Wait()
+	if stopped {
+		return ErrStopped
+	}
 	return done.err
 }
 
-// cut sends the tensor's bytes, which start at the given place, in pieces.
-func (t *tensor) cut(at, size int64, pieces chan<- piece) {
+// cut sends the tensor's bytes, which start at the given place, in pieces. It
+// returns false when it was stopped.
+func (t *tensor) cut(at, size int64, pieces chan<- piece, stop <-chan struct{}) bool {
 	step := pieceElements / t.dtype.BlockElements() * t.dtype.BlockBytes()
 	for off := int64(0); off < size; off += step {
-		pieces <- piece{t, off, at + off, min(step, size-off)}
+		select {
+		case <-stop:
+			return false
+		default:
+		}
+		pieces <- piece{t, off, at + off, min(step, size-off)} // workers drain it to the end
 	}
+	return true
 }
 
 // work makes and writes pieces until there are no more. After a failure the

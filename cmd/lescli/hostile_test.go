@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// llama.cpp's tokenizer throws at sequences beyond the last code point.
+func TestPromptThatIsNotUTF8IsRefused(t *testing.T) {
+	prompt := filepath.Join(t.TempDir(), "prompt")
+	for _, text := range []string{"\xf7\xbf\xbf\xbf", "a\xf5\x80\x80\x80b", "\xff", "ab\xed\xa0\x80"} {
+		if err := os.WriteFile(prompt, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		expectFailure(t, exitError, []string{"not UTF-8 at byte"}, "run", "-m", tinyModel(t, "tiny-qwen3moe"), "-f", prompt, "-n", "1")
+	}
+}
+
+func TestModelThatIsAPipeIsRefused(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe.gguf")
+	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expectFailure(t, exitError, []string{pipe, "not a regular file"}, "run", "-m", pipe, "-p", "x", "-n", "1")
+	expectFailure(t, exitError, []string{pipe, "not a regular file"}, "inspect", pipe)
+}
+
+// A report goes through a link to its target, and into a pipe as it is.
+func TestReportReplacesRegularFilesOnly(t *testing.T) {
+	dir := t.TempDir()
+	target, link, pipe := filepath.Join(dir, "real.json"), filepath.Join(dir, "link.json"), filepath.Join(dir, "pipe")
+	if err := os.Symlink(target, link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(target, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeJSON(link, map[string]int{"a": 1}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(target)
+	if err != nil || !strings.Contains(string(text), `"a": 1`) {
+		t.Errorf("target holds %q, %v", text, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+	if err := syscall.Mkfifo(pipe, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan string)
+	go func() {
+		text, _ := os.ReadFile(pipe)
+		read <- string(text)
+	}()
+	if err := writeJSON(pipe, map[string]int{"b": 2}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-read; !strings.Contains(got, `"b": 2`) {
+		t.Errorf("pipe carried %q", got)
+	}
+}
+
+func TestLimitsOfFlags(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	for _, flags := range [][]string{
+		{"-t", "100000"}, {"--les-lanes", "100000"}, {"--temp", "nan"}, {"--top-p", "nan"},
+	} {
+		args := append([]string{"run", "-m", model, "-p", "x", "-n", "1"}, flags...)
+		if _, stderr, code := lescli(args...); code != exitUsage || !strings.Contains(stderr, "--") {
+			t.Errorf("%v: exit code %d, %s", flags, code, stderr)
+		}
+	}
+}
