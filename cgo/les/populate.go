@@ -5,7 +5,10 @@ package les
 */
 import "C"
 
-import "sync/atomic"
+import (
+	"runtime"
+	"sync/atomic"
+)
 
 // populateStep is how much is populated between two looks at whether to stop:
 // about 10 ms of clearing pages.
@@ -25,6 +28,9 @@ func populate(model *C.struct_les_model, bytes int64) *populator {
 	p := &populator{done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
+		// The thread is given up with the goroutine, its priority with it.
+		runtime.LockOSThread()
+		yieldThread()
 		for off := int64(0); off < bytes && !p.stopping.Load(); off += populateStep {
 			C.les_model_populate(model, C.uint64_t(off), C.uint64_t(min(populateStep, bytes-off)))
 		}

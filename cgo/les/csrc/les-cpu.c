@@ -33,6 +33,9 @@ static void les_cpu_moe(struct ggml_compute_params * params, struct ggml_tensor 
     if (node.gate_apart) {
         les_quantise_x(&node, node.gate, node.xq_gate, params->ith, params->nth);
     }
+    if (node.router) {
+        les_quantise_x(&node, node.router, node.xq_guess, params->ith, params->nth);
+    }
     ggml_barrier(params->threadpool);
     les_node_predict(&node, params->ith);
     les_node_work(&node, params->ith, node.tmp + params->ith*node.tmp_bytes);

@@ -129,7 +129,7 @@ static struct ggml_tensor * les_next_router(const struct les_model * model, int3
     }
     const struct les_router *  r = &model->routers[model->layers[next].router];
     struct ggml_tensor *       w = r->weight;
-    if (!w || !w->buffer || !ggml_backend_buffer_is_host(w->buffer) || w->ne[0] != x->ne[0] ||
+    if (!w || !r->guess.data || w->ne[0] != x->ne[0] ||
         w->ne[1] != model->layers[next].info.n_expert || x->type != GGML_TYPE_F32 ||
         !les_is_host_vector(r->bias, w->ne[1]) || !les_is_host_vector(r->select, w->ne[1])) {
         return NULL;

@@ -32,6 +32,8 @@ struct les_router {
     struct ggml_tensor * weight; // [n_embd, n_expert]
     struct ggml_tensor * bias;   // [n_expert], added to the logits
     struct ggml_tensor * select; // [n_expert], added to the scores for selection only
+    struct ggml_tensor   guess;  // the weight as the lookahead uses it: a smaller copy, or itself; no data where there is none
+    void *               copy;   // owned memory of the copy, NULL when there is none
 };
 
 struct les_layer {
@@ -57,6 +59,7 @@ struct les_model {
     int32_t             n_layers;
     uint64_t            slot_bytes;
     const void *        owner; // the loader that took this model
+    const void *        advised; // the buffer of dense weights that huge pages were asked for last
 
     // set by les_model_open
     struct les_callbacks callbacks;
@@ -105,6 +108,11 @@ enum {
 
 static inline const struct les_weight * les_weight_of(const struct ggml_tensor * t) {
     return (const struct les_weight *) t->extra;
+}
+
+// What the lookahead of a layer multiplies x with. The layer has a next one with a router.
+static inline const struct ggml_tensor * les_guess_weight(const struct les_model * m, int32_t layer) {
+    return &m->routers[m->layers[m->layers[layer].next].router].guess;
 }
 
 // Called by the buffer when it takes in a tensor. Returns what tensor->extra is to hold.

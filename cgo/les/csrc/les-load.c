@@ -145,6 +145,16 @@ static void les_model_note_router(struct les_model * model, struct ggml_tensor *
     }
 }
 
+// Weights that are not streamed are read after this; what the system puts behind their buffer at the first touch decides
+// how long reading takes, and how long each product waits for address translations afterwards.
+static void les_model_advise(struct les_model * model, const struct ggml_tensor * t) {
+    ggml_backend_buffer_t buffer = t->view_src ? t->view_src->buffer : t->buffer;
+    if (buffer && buffer != model->advised && ggml_backend_buffer_is_host(buffer)) {
+        les_os_advise_huge(ggml_backend_buffer_get_base(buffer), ggml_backend_buffer_get_size(buffer));
+        model->advised = buffer;
+    }
+}
+
 bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off) {
     // Only the load that owns the model may look further into it: any other one runs beside its seal and its end.
     les_lock(&les_g.lock);
@@ -155,6 +165,7 @@ bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32
     }
     if (!les_hook_is_streamed(tensor)) {
         les_model_note_router(model, tensor);
+        les_model_advise(model, tensor);
         return false;
     }
     struct les_weight * w = tensor->extra;
@@ -244,9 +255,35 @@ static void les_layer_place(struct les_model * model, struct les_layer * layer) 
     }
 }
 
+// A router of 256 experts in F32 is megabytes, read once more for every layer and token by the lookahead. What is guessed
+// need not be exact: a Q8_0 copy has a quarter of the bytes and ranks the same experts but for near ties.
+static void les_router_copy(struct les_router * r) {
+    const struct ggml_tensor * w = r->weight;
+    if (!w || !w->data || !w->buffer || !ggml_backend_buffer_is_host(w->buffer) || !ggml_is_contiguous(w)) {
+        return;
+    }
+    r->guess = *w;
+    if (w->type != GGML_TYPE_F32 || w->ne[0] % ggml_blck_size(GGML_TYPE_Q8_0) != 0) {
+        return;
+    }
+    const size_t row = ggml_row_size(GGML_TYPE_Q8_0, w->ne[0]);
+    r->copy = malloc(row*(size_t) w->ne[1]);
+    if (!r->copy) {
+        return;
+    }
+    ggml_quantize_chunk(GGML_TYPE_Q8_0, w->data, r->copy, 0, w->ne[1], w->ne[0], NULL);
+    r->guess.type  = GGML_TYPE_Q8_0;
+    r->guess.data  = r->copy;
+    r->guess.nb[0] = ggml_type_size(GGML_TYPE_Q8_0);
+    r->guess.nb[1] = row;
+}
+
 // Finds each layer's router and the layer that follows it.
 static void les_model_link(struct les_model * model) {
     size_t n_words = 0;
+    for (int32_t i = 0; i < model->n_routers; i++) {
+        les_router_copy(&model->routers[i]);
+    }
     for (int32_t i = 0; i < model->n_layers; i++) {
         struct les_layer * l = &model->layers[i];
         l->word0  = n_words;

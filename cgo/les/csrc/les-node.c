@@ -13,7 +13,7 @@ static void * les_take(struct les_node * node, char * base, size_t n_bytes) {
 }
 
 // Bytes of x once quantised for these weights; 0 where x is used as it is.
-static size_t les_quantised_bytes(const struct ggml_tensor * w, int64_t n_rows) {
+size_t les_quantised_bytes(const struct ggml_tensor * w, int64_t n_rows) {
     const enum ggml_type type = les_dot_type(w);
     return type == GGML_TYPE_F32 ? 0 : ggml_row_size(type, w->ne[0])*n_rows;
 }
@@ -31,12 +31,14 @@ static void les_node_sources(struct les_node * node, const struct ggml_tensor * 
         node->down   = dst->src[LES_SRC_DOWN];
         node->up     = dst->src[LES_SRC_UP];
         node->gate   = dst->src[LES_SRC_GATE];
-        node->router = node->x->ne[2] <= LES_PREDICT_TOKENS_MAX ? dst->src[LES_SRC_ROUTER] : NULL;
         node->n_ff   = node->down->ne[0];
     }
     const struct les_weight * w = les_weight_of(node->down);
     node->model = w->model;
     node->layer = w->layer;
+    if (node->up && dst->src[LES_SRC_ROUTER] && node->x->ne[2] <= LES_PREDICT_TOKENS_MAX) {
+        node->router = les_guess_weight(node->model, node->layer);
+    }
 }
 
 // Takes a node apart and lays out its work buffer. With base NULL it only counts bytes, those lost to alignment included.
@@ -77,7 +79,8 @@ void les_node_init(struct les_node * node, const struct ggml_tensor * dst, char 
         node->actq = les_take(node, base, les_quantised_bytes(node->down, node->n_pairs));
     }
     if (node->router) {
-        node->scores = les_take(node, base, node->router->ne[1]*node->x->ne[2]*sizeof(float));
+        node->scores   = les_take(node, base, node->router->ne[1]*node->x->ne[2]*sizeof(float));
+        node->xq_guess = les_take(node, base, les_quantised_bytes(node->router, n_x));
     }
     node->tmp_bytes = 2*LES_ROWS_UNIT*sizeof(float);
     if (node->panel) {

@@ -73,7 +73,7 @@ struct les_node {
     const struct ggml_tensor * gate;   // NULL when merged with up, or in a plain product
     const struct ggml_tensor * up;     // NULL in a plain product
     const struct ggml_tensor * down;   // the weights of the second phase
-    const struct ggml_tensor * router; // NULL without lookahead
+    const struct ggml_tensor * router; // of the next layer, as the lookahead uses it; NULL without lookahead
     int32_t  layer;
     int64_t  n_ff;   // 0 in a plain product
     int64_t  n_pairs;
@@ -97,6 +97,7 @@ struct les_node {
     char *             actq;
     char *             tmp;     // per thread
     float *            scores;  // [n_expert][tokens] of the lookahead
+    char *             xq_guess;
     size_t             tmp_bytes;
     size_t             bytes;
 };
@@ -116,6 +117,7 @@ static inline enum ggml_type les_dot_type(const struct ggml_tensor * w) {
 void             les_node_init   (struct les_node * node, const struct ggml_tensor * dst, char * base, int n_threads);
 void             les_node_route  (struct les_node * node, struct ggml_tensor * dst);
 void             les_node_fail   (struct les_node * node, const char * text);
+size_t           les_quantised_bytes(const struct ggml_tensor * w, int64_t n_rows);
 void             les_quantise_x  (const struct les_node * node, const struct ggml_tensor * w, char * xq, int ith, int nth);
 struct les_input les_input_x     (const struct les_node * node, const struct ggml_tensor * w, const char * xq);
 struct les_input les_input_act   (const struct les_node * node);

@@ -28,8 +28,17 @@ void * les_os_alloc(size_t n_bytes) {
         munmap(addr, head);
     }
     munmap(addr + head + n_bytes, LES_HUGE - head);
-    madvise(addr + head, n_bytes, MADV_HUGEPAGE); // advice only: without huge pages it is merely slower
+    les_os_advise_huge(addr + head, n_bytes);
     return addr + head;
+}
+
+void les_os_advise_huge(void * addr, size_t n_bytes) {
+    const uintptr_t page  = (uintptr_t) sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = ((uintptr_t) addr + page - 1) / page * page;
+    const uintptr_t end   = ((uintptr_t) addr + n_bytes) / page * page;
+    if (begin < end) {
+        madvise((void *) begin, end - begin, MADV_HUGEPAGE); // without huge pages it is merely slower
+    }
 }
 
 void les_os_populate(void * addr, size_t n_bytes) {

@@ -14,6 +14,9 @@ void   les_os_unreserve(void * addr, size_t n_bytes);
 void * les_os_alloc(size_t n_bytes);
 void   les_os_free(void * addr, size_t n_bytes);
 
+// Asks for huge pages behind memory that has not been used yet. Advice only.
+void les_os_advise_huge(void * addr, size_t n_bytes);
+
 // Makes the system put memory behind the range now rather than at the first access. Advice only.
 void les_os_populate(void * addr, size_t n_bytes);
 

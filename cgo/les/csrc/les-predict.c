@@ -35,6 +35,7 @@ static bool les_predict_rows(const struct les_node * node, struct les_head * hea
     const struct ggml_tensor * w = node->router;
     const int64_t n_tokens = node->x->ne[2];
     const int32_t stretch  = 32;
+    const struct les_input in = les_input_x(node, w, node->xq_guess);
     bool ended = false;
     for (;;) {
         const int32_t r0 = atomic_fetch_add_explicit(&head->predict_next, stretch, memory_order_relaxed);
@@ -44,7 +45,7 @@ static bool les_predict_rows(const struct les_node * node, struct les_head * hea
         const int32_t r1 = MIN(r0 + stretch, (int32_t) w->ne[1]);
         for (int64_t t = 0; t < n_tokens; t++) {
             float * scores = node->scores + t*w->ne[1];
-            les_dot_rows(w, w->data, r0, r1 - r0, (const char *) node->x->data + t*node->x->nb[2], scores + r0);
+            les_dot_rows(w, w->data, r0, r1 - r0, les_input_row(&in, (struct les_row) { 0, (int32_t) t }), scores + r0);
             for (int32_t i = r0; i < r1; i++) {
                 scores[i] = les_selection_score(scores[i], r, gating, i);
             }
@@ -90,7 +91,7 @@ static void les_predict_tell(struct les_node * node, int32_t next, int32_t n_gue
 
 // Puts x through the next layer's router on all threads; thread 0 tells the scheduler.
 void les_node_predict(struct les_node * node, int ith) {
-    if (!node->router || les_dot_type(node->router) != GGML_TYPE_F32 || node->head->n_entries == 0) {
+    if (!node->router || node->head->n_entries == 0) {
         return;
     }
     const struct les_model * m = node->model;
@@ -110,8 +111,30 @@ void les_node_predict(struct les_node * node, int ith) {
     }
 }
 
+// A lookahead node of its own taken apart; the work buffer holds head, scores and ids, then x in the type of the router.
+// With base NULL it only counts bytes.
+static void les_predict_init(struct les_node * node, const struct ggml_tensor * op, char * base) {
+    struct ggml_custom_op_params custom;
+    memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
+    const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
+    const struct ggml_tensor * router = les_guess_weight(custom.userdata, layer);
+    const int64_t n_tokens = MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX);
+    const size_t  scores   = GGML_PAD(router->ne[1]*(n_tokens + 1)*sizeof(float), LES_CACHE_LINE);
+    char *        rest     = base ? les_align(base) + LES_CACHE_LINE : NULL;
+    *node = (struct les_node) {
+        .dst = op, .model = custom.userdata, .x = op->src[0], .router = router, .layer = layer, .down = router,
+        .head     = (struct les_head *) les_align(base),
+        .scores   = (float *) rest,
+        .list     = (int32_t *) (rest ? rest + router->ne[1]*n_tokens*sizeof(float) : NULL),
+        .xq_guess = rest ? rest + scores : NULL,
+        .bytes    = 2*LES_CACHE_LINE - 1 + scores + les_quantised_bytes(router, n_tokens),
+    };
+}
+
 size_t les_predict_work_size(const struct ggml_tensor * op) {
-    return 2*LES_CACHE_LINE - 1 + op->src[2]->ne[1]*(MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX) + 1)*sizeof(float);
+    struct les_node node;
+    les_predict_init(&node, op, NULL);
+    return node.bytes;
 }
 
 // Thread 0 decides for all threads of a lookahead node whether there is one: the scheduler may change its mind between
@@ -126,42 +149,37 @@ static void les_predict_begin(struct les_model * m, int32_t next, struct les_hea
 }
 
 // Thread 0: ranks once all rows are there, and tells the scheduler.
-static void les_predict_end(const struct les_node * node, struct ggml_tensor * op, int32_t next, int32_t * ids) {
+static void les_predict_end(const struct les_node * node, struct ggml_tensor * op, int32_t next) {
     const struct les_model * m = node->model;
     const int64_t n_expert = node->router->ne[1];
     while (atomic_load_explicit(&node->head->predict_done, memory_order_acquire) < n_expert) {
         les_os_pause();
     }
-    const int32_t n = les_predict_rank(node, MIN(node->head->n_guesses, (int32_t) (n_expert/node->x->ne[2])), ids);
-    if (m->callbacks.predicted(m->callbacks.user, next, ids, n) < 0) {
+    const int32_t n = les_predict_rank(node, MIN(node->head->n_guesses, (int32_t) (n_expert/node->x->ne[2])), node->list);
+    if (m->callbacks.predicted(m->callbacks.user, next, node->list, n) < 0) {
         ggml_set_op_params_i32(op, LES_PARAM_FAILED, 1);
     }
 }
 
 // A lookahead node of its own, for layers that are not fused.
 void les_cpu_predict(struct ggml_compute_params * params, struct ggml_tensor * op) {
-    struct ggml_custom_op_params custom;
-    memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
-    struct les_head *    head   = (struct les_head *) les_align(params->wdata);
-    struct les_model *   m      = custom.userdata;
-    struct ggml_tensor * router = op->src[2];
-    const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
-    const int32_t next  = m->layers[layer].next;
-    if (les_dot_type(router) != GGML_TYPE_F32 || op->src[0]->ne[2] > LES_PREDICT_TOKENS_MAX) {
+    struct les_node node;
+    les_predict_init(&node, op, params->wdata);
+    struct les_model * m    = node.model;
+    const int32_t      next = m->layers[node.layer].next;
+    if (op->src[0]->ne[2] > LES_PREDICT_TOKENS_MAX) {
         return;
     }
-    GGML_ASSERT(params->wsize >= les_predict_work_size(op));
+    GGML_ASSERT(params->wsize >= node.bytes);
     if (params->ith == 0) {
-        les_predict_begin(m, next, head, op);
+        les_predict_begin(m, next, node.head, op);
     }
+    les_quantise_x(&node, node.router, node.xq_guess, params->ith, params->nth);
     ggml_barrier(params->threadpool);
-    char * rest = (char *) head + LES_CACHE_LINE;
-    struct les_node node = { .dst = op, .model = m, .x = op->src[0], .router = router, .layer = layer, .head = head,
-        .down = router, .scores = (float *) rest };
-    if (head->n_guesses > 0) {
-        les_predict_rows(&node, head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
+    if (node.head->n_guesses > 0) {
+        les_predict_rows(&node, node.head, &m->routers[m->layers[next].router], ggml_get_op_params_i32(op, LES_PARAM_GATING));
         if (params->ith == 0) {
-            les_predict_end(&node, op, next, (int32_t *) (rest + router->ne[1]*op->src[0]->ne[2]*sizeof(float)));
+            les_predict_end(&node, op, next);
         }
     }
     if (params->ith == 0) {

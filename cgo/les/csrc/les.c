@@ -43,6 +43,9 @@ void les_model_unref(struct les_model * model) {
         free(model->weights[i]);
     }
     free(model->weights);
+    for (int32_t i = 0; i < model->n_routers; i++) {
+        free(model->routers[i].copy);
+    }
     free(model->routers);
     free(model->layers);
     free(model->words);
