@@ -1,6 +1,7 @@
-// Package trace keeps the last events of a run in rings of fixed size. A nil
-// ring records nothing, so that tracing that is off costs one test. A ring has
-// no clock and no lock: its owner passes the time and serialises all calls.
+// Package trace keeps the last events of a run in a ring, and its routes in a
+// buffer that is emptied into a file between steps. Both have a fixed size, and
+// nil records nothing, so that tracing that is off costs one test. They have no
+// clock and no lock: their owner passes the time and serialises all calls.
 package trace
 
 // Kind says what happened.
@@ -48,44 +49,6 @@ func (r *Ring) Record(e Event) {
 // Events returns a copy of the events, oldest first, and how many older ones
 // were overwritten.
 func (r *Ring) Events() (events []Event, lost int64) {
-	if r == nil {
-		return nil, 0
-	}
-	return r.buf.all()
-}
-
-// Route is one expert of one routed set. All experts of a set have the same
-// step; Tokens is how many tokens the step had.
-type Route struct {
-	Step   int64
-	Layer  int32
-	ID     int32
-	Tokens int32
-}
-
-// Routes holds the last routes, enough to replay the decisions of a run.
-type Routes struct {
-	buf  ring[Route]
-	step int64
-}
-
-// NewRoutes returns a ring for the given number of routed experts, at least one.
-func NewRoutes(expertsMax int) *Routes { return &Routes{buf: newRing[Route](expertsMax)} }
-
-// Record adds one routed set.
-func (r *Routes) Record(layer int, ids []int32, tokens int) {
-	if r == nil {
-		return
-	}
-	for _, id := range ids {
-		r.buf.add(Route{Step: r.step, Layer: int32(layer), ID: id, Tokens: int32(tokens)})
-	}
-	r.step++
-}
-
-// Routes returns a copy of the routes, oldest first, and how many older ones
-// were overwritten.
-func (r *Routes) Routes() (routes []Route, lost int64) {
 	if r == nil {
 		return nil, 0
 	}

@@ -17,30 +17,14 @@ func TestRingKeepsTheLastEvents(t *testing.T) {
 	}
 }
 
-func TestRoutesKeepSetsTogether(t *testing.T) {
-	r := trace.NewRoutes(10)
-	r.Record(0, []int32{1, 2}, 1)
-	r.Record(1, []int32{3}, 4)
-	routes, lost := r.Routes()
-	want := []trace.Route{{Step: 0, ID: 1, Tokens: 1}, {Step: 0, ID: 2, Tokens: 1}, {Step: 1, Layer: 1, ID: 3, Tokens: 4}}
-	if lost != 0 || len(routes) != len(want) {
-		t.Fatalf("routes %v, %d lost", routes, lost)
-	}
-	for i := range want {
-		if routes[i] != want[i] {
-			t.Errorf("route %d is %+v, want %+v", i, routes[i], want[i])
-		}
-	}
-}
-
-func TestNilRingsRecordNothing(t *testing.T) {
+func TestNilBuffersRecordNothing(t *testing.T) {
 	var ring *trace.Ring
 	var routes *trace.Routes
 	ring.Record(trace.Event{})
-	routes.Record(0, []int32{1}, 1)
+	routes.Record(trace.Set{IDs: []int32{1}})
 	events, _ := ring.Events()
-	sets, _ := routes.Routes()
-	if events != nil || sets != nil {
-		t.Errorf("events %v, routes %v", events, sets)
+	lost, err := routes.Drain(func(trace.Set) error { t.Error("a set is in a nil buffer"); return nil })
+	if events != nil || lost != 0 || err != nil {
+		t.Errorf("events %v, %d lost, error %v", events, lost, err)
 	}
 }
