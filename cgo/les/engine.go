@@ -17,6 +17,7 @@ import (
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/sched"
+	"github.com/les-project/les/lesext/trace"
 )
 
 // Config says how a sealed model is streamed. The zero value streams at the
@@ -31,6 +32,8 @@ type Config struct {
 	ReadDelay time.Duration
 	// Reader, if set, wraps the reader of the files: faults in tests.
 	Reader func(readq.Reader) readq.Reader
+	// Routes, if set, buffers routed sets and guesses. Drain it between steps.
+	Routes *trace.Routes
 	// Logf receives single lines, such as the fall back to buffered reads.
 	Logf func(format string, args ...any)
 }
@@ -102,6 +105,7 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 		Lookahead: lookahead,
 		Now:       func() int64 { return int64(time.Since(begin)) },
 		OnFail:    e.fail,
+		Routes:    config.Routes,
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/sched"
+	"github.com/les-project/les/lesext/trace"
 )
 
 // streamer is the joint between this program and the engine that streams
@@ -30,6 +32,8 @@ type engine interface {
 	Plan() enginePlan
 	Stats() engineStats
 	ResetStats()
+	// Geometry says where the streamed experts lie.
+	Geometry() expert.Geometry
 	// Err takes the error that failed the last decode, or returns nil.
 	Err() error
 	Close()
@@ -44,6 +48,7 @@ type engineConfig struct {
 	Lookahead   int           // layers ahead whose experts are guessed and read
 	Lanes       int           // reads in flight, 0 for the engine's choice
 	ReadDelay   time.Duration // each read is held back by a random time up to this, in tests
+	Routes      *trace.Routes // buffers what is routed and guessed; nil for nothing
 	Log         io.Writer     // receives single lines, such as the fall back to buffered reads
 }
 

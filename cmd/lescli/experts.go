@@ -9,6 +9,7 @@ import (
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/trace"
 )
 
 // expertLayer is what one layer has of routed experts. A block with two kinds
@@ -187,6 +188,14 @@ func (m *modelFile) expertBytes() int64 {
 func (m *modelFile) workBytes(ubatch int) int64 {
 	pairs := int64(ubatch) * int64(m.used)
 	return pairs*(int64(m.expertWidth)*5+8) + int64(ubatch)*int64(m.embedding)*2 + 1<<20
+}
+
+// routesBuffer has room for what one step routes and guesses, also when every
+// layer uses all of its experts.
+func (m *modelFile) routesBuffer() *trace.Routes {
+	shape := m.shape()
+	const kinds = 2 // routed and guessed
+	return trace.NewRoutes(kinds*shape.Layers, kinds*shape.All)
 }
 
 // routedBytes is the size of all routed experts, without NextN blocks.

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/trace"
 )
 
 // sessionOptions say which model is opened and how.
@@ -15,6 +16,7 @@ type sessionOptions struct {
 	context  llama.ContextParams
 	les      lesOptions
 	resident llama.ModelParams // how to load when nothing is streamed
+	record   bool              // buffer routes, for their owner to drain after each step
 	line     *progressLine
 	log      io.Writer // for single lines of the engine
 }
@@ -23,9 +25,10 @@ type sessionOptions struct {
 type session struct {
 	model   *llama.Model
 	lctx    *llama.Context
-	engine  engine // nil when everything is resident
-	reason  string // why it is not streamed
-	because string // why it is, when nobody asked for it
+	engine  engine        // nil when everything is resident
+	routes  *trace.Routes // nil when nothing is recorded
+	reason  string        // why it is not streamed
+	because string        // why it is, when nobody asked for it
 }
 
 // openSession loads the model and, if it is to be streamed, opens the engine.
@@ -105,6 +108,10 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		Lanes:       opts.les.lanes,
 		ReadDelay:   opts.les.readDelay,
 		Log:         opts.log,
+	}
+	if opts.record {
+		s.routes = file.routesBuffer()
+		config.Routes = s.routes
 	}
 	if config.Slots == slotsAll {
 		config.Slots = file.experts

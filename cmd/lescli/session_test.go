@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/predict"
 	"github.com/les-project/les/lesext/sched"
@@ -53,9 +54,10 @@ func (fakeEngine) Stats() engineStats {
 	return engineStats{Layers: []layerStats{{3, layer}}, BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6}
 }
 
-func (fakeEngine) ResetStats() {}
-func (fakeEngine) Err() error  { return nil }
-func (fakeEngine) Close()      {}
+func (fakeEngine) ResetStats()               {}
+func (fakeEngine) Geometry() expert.Geometry { return expert.Geometry{} }
+func (fakeEngine) Err() error                { return nil }
+func (fakeEngine) Close()                    {}
 
 func useFake(t *testing.T) *fakeStreaming {
 	fake, before := &fakeStreaming{}, streaming

@@ -54,6 +54,7 @@ func (l *lesStreaming) Open(lctx *llama.Context, config engineConfig) (engine, e
 		Lanes:         config.Lanes,
 		ReadDelay:     config.ReadDelay,
 		Reader:        l.wrap,
+		Routes:        config.Routes,
 		Logf:          logf,
 	})
 	if err != nil {
@@ -109,8 +110,9 @@ func (e *lesEngine) Stats() engineStats {
 	return stats
 }
 
-func (e *lesEngine) ResetStats() { e.engine.ResetStats() }
-func (e *lesEngine) Err() error  { return e.engine.Err() }
+func (e *lesEngine) ResetStats()               { e.engine.ResetStats() }
+func (e *lesEngine) Geometry() expert.Geometry { return e.streamed.Geometry() }
+func (e *lesEngine) Err() error                { return e.engine.Err() }
 
 func (e *lesEngine) Close() {
 	if err := e.engine.Close(); err != nil {
@@ -122,8 +124,9 @@ func (e *lesEngine) Close() {
 // residentEngine stands for a model of which nothing is streamed after all.
 type residentEngine struct{ reason string }
 
-func (r residentEngine) Plan() enginePlan   { return enginePlan{Reason: r.reason} }
-func (r residentEngine) Stats() engineStats { return engineStats{} }
-func (r residentEngine) ResetStats()        {}
-func (r residentEngine) Err() error         { return nil }
-func (r residentEngine) Close()             {}
+func (r residentEngine) Plan() enginePlan          { return enginePlan{Reason: r.reason} }
+func (r residentEngine) Stats() engineStats        { return engineStats{} }
+func (r residentEngine) ResetStats()               {}
+func (r residentEngine) Geometry() expert.Geometry { return expert.Geometry{} }
+func (r residentEngine) Err() error                { return nil }
+func (r residentEngine) Close()                    {}

@@ -51,8 +51,11 @@ type Config struct {
 	// Lookahead is how many guesses for one layer and step are acted on; 0
 	// turns prefetching off.
 	Lookahead int
-	// Policy names the eviction policy, see package slot; empty means LFRU.
-	Policy string
+	// Policy chooses victims; nil means LFRU. It belongs to the scheduler.
+	Policy slot.Policy
+	// Manual starts no lanes: the caller takes reads with Next and hands them
+	// back with Done, at most Lanes at once.
+	Manual bool
 	// OnFail, if set, is called when a demand read has failed for good, before
 	// the failed word is published. The error is a *ReadError. Lanes call it,
 	// several at once if need be, without any lock; it must not call Close.
@@ -60,7 +63,7 @@ type Config struct {
 	// Now, if set, returns the time for trace events, in nanoseconds.
 	Now func() int64
 	// Trace and Routes, if set, record what happens. Read them after Close, or
-	// while nothing calls the scheduler and no read is in flight.
+	// while nothing calls the scheduler and, for Trace, no read is in flight.
 	Trace  *trace.Ring
 	Routes *trace.Routes
 }
@@ -86,9 +89,6 @@ func (c Config) Validate() error {
 	check(c.Publisher != nil, "no publisher")
 	check(c.Lanes >= 0 && c.Lanes <= LanesMax, "%d lanes, want 0 to %d", c.Lanes, LanesMax)
 	check(c.Lookahead >= 0, "lookahead of %d guesses", c.Lookahead)
-	if _, err := slot.NewPolicy(c.Policy, 1, expert.NewIndex(expert.Geometry{})); err != nil {
-		errs = append(errs, err)
-	}
 	return errors.Join(errs...)
 }
 

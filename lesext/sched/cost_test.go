@@ -10,7 +10,7 @@ import (
 
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/sched"
-	"github.com/les-project/les/lesext/slot"
+	"github.com/les-project/les/lesext/sim"
 )
 
 // quietBoard stores words and wakes nobody, so that only the scheduler is
@@ -45,7 +45,7 @@ func openQuiet(t testing.TB, g expert.Geometry, slots, lookahead int, policy str
 	index := expert.NewIndex(g)
 	board := &quietBoard{index: index, words: make([]atomic.Uint32, index.Len())}
 	s, err := sched.Open(sched.Config{
-		Geometry: g, Slots: slots, Lanes: 2, Lookahead: lookahead, Policy: policy,
+		Geometry: g, Slots: slots, Lanes: 2, Lookahead: lookahead, Policy: policyOf(t, policy, g, slots),
 		Arena: alignedBytes(int64(slots) * g.SlotBytes), Reader: quietReader{}, Publisher: board,
 	})
 	if err != nil {
@@ -72,7 +72,7 @@ func routes(experts, used, n int) [][]int32 {
 }
 
 func TestNoAllocationInSteadyState(t *testing.T) {
-	for _, policy := range []string{slot.PolicyLRU, slot.PolicyLFRU} {
+	for _, policy := range sim.Policies() {
 		g := contiguousGeometry(4, 32, 4)
 		s, board := openQuiet(t, g, 24, 4, policy)
 		sets := routes(32, 4, 97)
@@ -127,7 +127,7 @@ func TestCountersAddUp(t *testing.T) {
 func BenchmarkCallbacks(b *testing.B) {
 	const layers, experts, used = 40, 256, 8
 	g := contiguousGeometry(layers, experts, used)
-	for _, policy := range []string{slot.PolicyLRU, slot.PolicyLFRU} {
+	for _, policy := range sim.Policies() {
 		for _, slots := range []int{1000, 10000} {
 			b.Run(policy+"/"+map[int]string{1000: "1000", 10000: "10000"}[slots], func(b *testing.B) {
 				s, board := openQuiet(b, g, slots, used, policy)

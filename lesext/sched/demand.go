@@ -24,6 +24,10 @@ func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) trace.Kind {
 		return s.wantLocked(k, spans)
 	}
 	firstUse := m.table.Pin(at)
+	if e := s.interestLocked(k); e.warm {
+		e.warm = false
+		m.stats.WarmUseful++
+	}
 	missing := spans &^ m.table.Ready(at)
 	if firstUse {
 		m.stats.Useful++
@@ -139,6 +143,7 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 		if victim.Unused {
 			m.stats.Wasted++
 		}
+		s.interestLocked(victim.Key).warm = false
 		s.cancelGuessLocked(victim.Key)
 		s.publishLocked(victim.Key, 0)
 		s.traceLocked(trace.Evicted, victim.Key, at, 0)
@@ -185,6 +190,7 @@ func (s *Scheduler) tidyLocked(at int) {
 		return
 	}
 	k, _ := t.Key(at)
+	s.interestLocked(k).warm = false
 	s.cancelGuessLocked(k)
 	if failed {
 		s.publishLocked(k, 0)

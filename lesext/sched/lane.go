@@ -68,7 +68,7 @@ func (s *Scheduler) readOf(id int) (k expert.Key, run expert.Run) {
 }
 
 // nextLocked starts the read that is due: a demand if there is one, else a
-// prefetch if a lane is left for demands and it can have a slot.
+// prefetch if a lane is left for demands and it can have a slot, else a warm read.
 func (s *Scheduler) nextLocked() (readq.Read, bool) {
 	m := &s.mu
 	if id, ok := m.queue.NextDemand(); ok {
@@ -76,6 +76,9 @@ func (s *Scheduler) nextLocked() (readq.Read, bool) {
 	}
 	id, ok := s.nextPrefetchLocked()
 	if !ok {
+		if id, ok = s.nextWarmLocked(); ok {
+			return s.startWarmLocked(id), true
+		}
 		return readq.Read{}, false
 	}
 	k, run := s.readOf(id)
@@ -114,16 +117,19 @@ func (s *Scheduler) nextPrefetchLocked() (id int, ok bool) {
 // startLocked takes a queued read whose expert has a slot out of the queue.
 func (s *Scheduler) startLocked(id int) readq.Read {
 	m := &s.mu
-	k, run := s.readOf(id)
-	at, _ := m.table.Lookup(k)
-	want := run.Extent(k.ID)
 	if m.queue.Start(id) == readq.FlightDemand {
-		m.stats.DemandReads++
-		m.stats.DemandBytes += want.Bytes
-	} else {
-		m.stats.PrefetchReads++
-		m.stats.PrefetchBytes += want.Bytes
+		return s.readLocked(id, &m.stats.DemandReads, &m.stats.DemandBytes)
 	}
+	return s.readLocked(id, &m.stats.PrefetchReads, &m.stats.PrefetchBytes)
+}
+
+// readLocked counts a read in flight and describes it.
+func (s *Scheduler) readLocked(id int, reads, bytes *int64) readq.Read {
+	k, run := s.readOf(id)
+	at, _ := s.mu.table.Lookup(k)
+	want := run.Extent(k.ID)
+	*reads++
+	*bytes += want.Bytes
 	s.traceLocked(trace.ReadStarted, k, at, want.Bytes)
 	buf := s.slotBytes(at)[run.SlotOff:][:want.ReadRange().Bytes]
 	return readq.Read{ID: id, Want: want, Buf: buf}
@@ -161,6 +167,7 @@ func (s *Scheduler) dropLocked(k expert.Key, at int, run expert.Run, class readq
 	m := &s.mu
 	if class == readq.FlightPrefetch {
 		m.stats.PrefetchFailures++
+		s.interestLocked(k).warm = false
 		if m.table.GiveUp(at) {
 			m.stats.Wasted++
 		}
@@ -182,6 +189,8 @@ func (s *Scheduler) wakeLocked() {
 	if n == 0 {
 		if _, ok := s.nextPrefetchLocked(); ok {
 			n = min(m.queue.Count(readq.QueuedPrefetch), s.prefetchMax-m.queue.InFlight())
+		} else if _, ok := s.nextWarmLocked(); ok {
+			n = m.warm.max - m.queue.InFlight()
 		}
 	}
 	for range min(n, m.idle) {

@@ -6,13 +6,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/sched"
-	"github.com/les-project/les/lesext/slot"
+	"github.com/les-project/les/lesext/sim"
 )
 
 // TestEveryByteIsRightAtUse lets several contexts run random steps, narrow and
@@ -24,7 +22,7 @@ func TestEveryByteIsRightAtUse(t *testing.T) {
 		"contiguous": contiguousGeometry(3, 12, 2),
 	}
 	for name, g := range geometries {
-		for _, policy := range []string{slot.PolicyLRU, slot.PolicyLFRU} {
+		for _, policy := range sim.Policies() {
 			for _, slots := range []int{1, 2, 3, 5, 12, 24, 40} {
 				t.Run(fmt.Sprintf("%s/%s/%d", name, policy, slots), func(t *testing.T) {
 					t.Parallel()
@@ -37,21 +35,8 @@ func TestEveryByteIsRightAtUse(t *testing.T) {
 
 func runModel(t *testing.T, g expert.Geometry, policy string, slots int) {
 	const contexts, steps = 3, 40
-	r := newRig(t, sched.Config{Geometry: g, Policy: policy, Slots: slots, Lanes: 3, Lookahead: 4})
-	var mu sync.Mutex
-	chance := rand.New(rand.NewPCG(uint64(slots), 1))
-	r.reader.before = func(expert.Extent) error {
-		mu.Lock()
-		n := chance.IntN(100)
-		mu.Unlock()
-		switch {
-		case n < 30:
-			time.Sleep(time.Duration(n) * 10 * time.Microsecond)
-		case n >= 80:
-			return syscall.EIO
-		}
-		return nil
-	}
+	r := newRig(t, sched.Config{Geometry: g, Policy: policyOf(t, policy, g, slots), Slots: slots, Lanes: 3, Lookahead: 4})
+	r.reader.before = slowAndBroken(uint64(slots))
 	r.open(t)
 	var wait sync.WaitGroup
 	for c := range contexts {

@@ -3,14 +3,17 @@ package sched_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/sched"
+	"github.com/les-project/les/lesext/sim"
 	"github.com/les-project/les/lesext/slot"
 )
 
@@ -133,6 +136,16 @@ func (b *board) waitAny(layer int, ids []int32, spans uint32) (at int, word uint
 	}
 }
 
+// policyOf returns the named policy for a scheduler of this size.
+func policyOf(t testing.TB, name string, g expert.Geometry, slots int) slot.Policy {
+	t.Helper()
+	policy, err := sim.NewPolicy(name, slots, expert.NewIndex(g), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy
+}
+
 // rig is a scheduler on synthetic parts.
 type rig struct {
 	*sched.Scheduler
@@ -231,4 +244,24 @@ func (r *rig) sums(t testing.TB) sched.Stats {
 
 func (r *rig) extent(layer int, id int32, span int) expert.Extent {
 	return r.config.Geometry.Extent(expert.Key{Layer: int32(layer), ID: id}, span)
+}
+
+func newChance(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// slowAndBroken holds reads back at random and fails one of five.
+func slowAndBroken(seed uint64) func(expert.Extent) error {
+	var mu sync.Mutex
+	chance := newChance(seed)
+	return func(expert.Extent) error {
+		mu.Lock()
+		n := chance.IntN(100)
+		mu.Unlock()
+		switch {
+		case n < 30:
+			time.Sleep(time.Duration(n) * 10 * time.Microsecond)
+		case n >= 80:
+			return syscall.EIO
+		}
+		return nil
+	}
 }

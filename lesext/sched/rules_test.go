@@ -11,6 +11,7 @@ import (
 
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/sched"
+	"github.com/les-project/les/lesext/sim"
 	"github.com/les-project/les/lesext/slot"
 )
 
@@ -282,8 +283,8 @@ func TestPrefetchNeverTakesSlotOfStarvedDemand(t *testing.T) {
 }
 
 func TestGuessThatIsInMemoryIsProtectedWithoutARead(t *testing.T) {
-	for _, policy := range []string{slot.PolicyLRU, slot.PolicyLFRU} {
-		bubble(t, sched.Config{Geometry: contiguousGeometry(2, 8, 2), Slots: 2, Lanes: 2, Lookahead: 8, Policy: policy}, func(t *testing.T, r *rig) {
+	for _, policy := range sim.Policies() {
+		bubble(t, sched.Config{Geometry: contiguousGeometry(2, 8, 2), Slots: 2, Lanes: 2, Lookahead: 8, Policy: policyOf(t, policy, contiguousGeometry(2, 8, 2), 2)}, func(t *testing.T, r *rig) {
 			r.step(t, 1, 5)
 			r.Predicted(1, []int32{5})
 			for id := range int32(4) {
@@ -339,8 +340,8 @@ func TestWrongGuessIsFirstVictim(t *testing.T) {
 }
 
 func TestGuessIsProtectedUntilItsLayerHasRouted(t *testing.T) {
-	for _, policy := range []string{slot.PolicyLRU, slot.PolicyLFRU} {
-		bubble(t, sched.Config{Geometry: contiguousGeometry(2, 8, 2), Slots: 2, Lanes: 2, Lookahead: 8, Policy: policy}, func(t *testing.T, r *rig) {
+	for _, policy := range sim.Policies() {
+		bubble(t, sched.Config{Geometry: contiguousGeometry(2, 8, 2), Slots: 2, Lanes: 2, Lookahead: 8, Policy: policyOf(t, policy, contiguousGeometry(2, 8, 2), 2)}, func(t *testing.T, r *rig) {
 			r.Predicted(1, []int32{5})
 			settle()
 			for id := range int32(4) {

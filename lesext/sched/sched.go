@@ -40,6 +40,7 @@ type interest struct {
 	guess   guess
 	waiting bool // in the queue of starved experts
 	seen    bool // has been in memory before
+	warm    bool // warming gave it its slot, and it is not routed yet
 }
 
 // Scheduler serves the experts of one model. Open it with Open.
@@ -64,7 +65,9 @@ type Scheduler struct {
 		interest []interest // by expert
 		pending  [][]int32  // by layer: experts whose guess is not noGuess
 		starved  starvedQueue
-		attempts []uint8 // by read: failed attempts
+		attempts []uint8  // by read: failed attempts
+		uses     []uint32 // by expert: how often it was routed
+		warm     warmPlan
 		stats    Stats
 		counts   []layerCounts // by layer
 	}
@@ -87,19 +90,23 @@ func Open(config Config) (*Scheduler, error) {
 		s.runsMax = max(s.runsMax, len(s.runs[i]))
 		m.pending = append(m.pending, make([]int32, 0, l.Experts))
 	}
-	policy, err := slot.NewPolicy(config.Policy, config.Slots, s.index)
-	if err != nil {
-		return nil, err
+	if config.Policy == nil {
+		config.Policy = slot.NewLFRU(config.Slots, s.index)
 	}
 	m.wake = sync.NewCond(&m.Mutex)
-	m.table = slot.NewTable(s.index, config.Slots, policy)
+	m.table = slot.NewTable(s.index, config.Slots, config.Policy)
 	m.queue = readq.NewQueue(s.index.Len() * s.runsMax)
 	m.tracker = predict.New(experts, config.Lookahead)
 	m.counts = make([]layerCounts, len(experts))
 	m.interest = make([]interest, s.index.Len())
+	m.uses = make([]uint32, s.index.Len())
 	m.starved = newStarvedQueue(s.index.Len())
 	m.attempts = make([]uint8, s.index.Len()*s.runsMax)
-	s.lanes = readq.StartLanes(config.Lanes, config.Reader, lane{s})
+	lanes := config.Lanes
+	if config.Manual {
+		lanes = 0
+	}
+	s.lanes = readq.StartLanes(lanes, config.Reader, lane{s})
 	return s, nil
 }
 
@@ -110,6 +117,7 @@ func (s *Scheduler) Predicted(layer int, ids []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mustBeOpenLocked()
+	s.recordLocked(layer, ids, 0)
 	for rank, id := range s.mu.tracker.Guess(layer, ids) {
 		s.guessLocked(expert.Key{Layer: int32(layer), ID: id}, rank)
 	}
@@ -134,13 +142,14 @@ func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (st
 	if first {
 		m.table.Step(layer)
 		m.tracker.Routed(layer, ids, tokens)
-		s.config.Routes.Record(layer, ids, tokens)
+		s.recordLocked(layer, ids, tokens)
 	}
 	for _, id := range ids {
 		k := expert.Key{Layer: int32(layer), ID: id}
 		found := s.lookupLocked(k, spans)
 		if first {
 			m.table.Use(k)
+			m.uses[s.index.Of(k)]++
 			m.counts[layer].count(found)
 		}
 	}
@@ -206,9 +215,19 @@ func (s *Scheduler) traceLocked(kind trace.Kind, k expert.Key, slot int, bytes i
 	if s.config.Trace == nil {
 		return
 	}
-	e := trace.Event{Kind: kind, Layer: k.Layer, ID: k.ID, Slot: int32(slot), Bytes: bytes}
-	if s.config.Now != nil {
-		e.TimeNS = s.config.Now()
+	s.config.Trace.Record(trace.Event{TimeNS: s.now(), Kind: kind, Layer: k.Layer, ID: k.ID, Slot: int32(slot), Bytes: bytes})
+}
+
+// recordLocked keeps a routed set or, without tokens, a guess.
+func (s *Scheduler) recordLocked(layer int, ids []int32, tokens int) {
+	if s.config.Routes != nil && len(ids) > 0 {
+		s.config.Routes.Record(trace.Set{TimeNS: s.now(), Layer: layer, Tokens: tokens, IDs: ids, Guessed: tokens == 0})
 	}
-	s.config.Trace.Record(e)
+}
+
+func (s *Scheduler) now() int64 {
+	if s.config.Now == nil {
+		return 0
+	}
+	return s.config.Now()
 }

@@ -24,15 +24,20 @@ type Stats struct {
 	Late             int64 // of the useful, not all in memory when routed
 	Wasted           int64 // of the issued, not routed by their layer, failed, or evicted
 	Pending          int64 // of the issued, their layer has not routed yet
-	PrefetchFailures int64 // reads for guesses that failed and were dropped
+	PrefetchFailures int64 // reads for guesses, and warm ones, that failed and were dropped
 
 	DemandReads   int64 // reads started for a demand, retries included
 	PrefetchReads int64 // reads started for a guess
 	DemandBytes   int64 // bytes of the demand reads, without padding
 	PrefetchBytes int64 // bytes of the prefetch reads, without padding
-	Rereads       int64 // experts given a slot that had one before
-	Retries       int64 // demand reads repeated after a failure
-	Failures      int64 // demand reads failed for good
+	Warmed        int64 // experts given an empty slot by Warm
+	WarmUseful    int64 // of these, routed while they still had it
+	WarmReads     int64 // reads started by Warm
+	WarmBytes     int64 // bytes of these, without padding
+
+	Rereads  int64 // experts given a slot that had one before
+	Retries  int64 // demand reads repeated after a failure
+	Failures int64 // demand reads failed for good
 
 	Evictions int64 // experts that lost their slot to another
 	Starved   int64 // routed experts for which there was no slot at once

@@ -61,6 +61,9 @@ func (t *Table) choose(purpose Purpose) int {
 	if s := t.lists.first(listFree); s >= 0 {
 		return int(s)
 	}
+	if purpose == Warm {
+		return -1
+	}
 	if s := t.lists.first(listWasted); s >= 0 {
 		return int(s)
 	}

@@ -35,10 +35,12 @@ const (
 // Purpose says on whose behalf a slot is acquired.
 type Purpose uint8
 
-// A demand may evict what a guess protects, a prefetch may not.
+// A demand may evict what a guess protects, a prefetch may not, and warming may
+// evict nothing.
 const (
 	Demand Purpose = iota
 	Prefetch
+	Warm
 )
 
 // Victim describes the expert that lost its slot.

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/sim"
 	"github.com/les-project/les/lesext/slot"
 )
 
-var policies = []string{slot.PolicyLRU, slot.PolicyLFRU}
+var policies = append(sim.Policies(), "lfru:4")
 
 // newTable returns a pool for layers of equal size.
 func newTable(t testing.TB, layers, experts, slots int, policy string) *slot.Table {
@@ -19,7 +20,7 @@ func newTable(t testing.TB, layers, experts, slots int, policy string) *slot.Tab
 		g.Layers[i].Experts = experts
 	}
 	index := expert.NewIndex(g)
-	p, err := slot.NewPolicy(policy, slots, index)
+	p, err := sim.NewPolicy(policy, slots, index, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestWordLayout(t *testing.T) {
 }
 
 func TestSlotGoesThroughItsStates(t *testing.T) {
-	table := newTable(t, 1, 8, 1, slot.PolicyLFRU)
+	table := newTable(t, 1, 8, 1, sim.PolicyLFRU)
 	if table.State(0) != slot.Empty {
 		t.Errorf("state %d of a new slot", table.State(0))
 	}
@@ -117,7 +118,7 @@ func TestBusySlotsAreNeverVictims(t *testing.T) {
 
 func TestMisuseOfATablePanics(t *testing.T) {
 	prepared := func() (*slot.Table, int) {
-		table := newTable(t, 1, 8, 2, slot.PolicyLRU)
+		table := newTable(t, 1, 8, 2, sim.PolicyLRU)
 		at, _ := fill(t, table, key(0, 0))
 		return table, at
 	}
@@ -158,7 +159,7 @@ func TestGuessesOutliveCandidatesAndWrongOnesGoFirst(t *testing.T) {
 }
 
 func TestDemandTakesAGuessOnlyWhenNothingElseIsLeft(t *testing.T) {
-	table := newTable(t, 4, 8, 2, slot.PolicyLFRU)
+	table := newTable(t, 4, 8, 2, sim.PolicyLFRU)
 	for layer := 1; layer <= 2; layer++ {
 		at, _, _ := table.Acquire(key(layer, 0), 1, slot.Prefetch)
 		table.Guess(at, true)
@@ -173,7 +174,7 @@ func TestDemandTakesAGuessOnlyWhenNothingElseIsLeft(t *testing.T) {
 }
 
 func TestFirstUseOfAPrefetchIsReportedOnce(t *testing.T) {
-	table := newTable(t, 1, 8, 2, slot.PolicyLRU)
+	table := newTable(t, 1, 8, 2, sim.PolicyLRU)
 	at, _, _ := table.Acquire(key(0, 0), 1, slot.Prefetch)
 	table.Guess(at, true)
 	if table.Unused() != 1 || !table.Pin(at) || table.Pin(at) || table.Unused() != 0 {
@@ -279,8 +280,8 @@ func TestLFRUHitsInAPoolSmallerThanOneToken(t *testing.T) {
 	for range layers * 400 {
 		sets = append(sets, []int{1, 4, 7, 9})
 	}
-	lru := replay(newTable(t, layers, experts, slots, slot.PolicyLRU), layers, sets)
-	lfru := replay(newTable(t, layers, experts, slots, slot.PolicyLFRU), layers, sets)
+	lru := replay(newTable(t, layers, experts, slots, sim.PolicyLRU), layers, sets)
+	lfru := replay(newTable(t, layers, experts, slots, sim.PolicyLFRU), layers, sets)
 	if lru != 0 || lfru < 0.7 {
 		t.Errorf("LRU hits %.2f, want 0; LFRU hits %.2f, want 0.7 or more", lru, lfru)
 	}
@@ -324,8 +325,8 @@ func TestLFRUFollowsPopularity(t *testing.T) {
 	for _, shift := range []int{1000, 100} {
 		sets := popularSets(layers, experts, used, 600, shift, 0.3)
 		for _, slots := range []int{200, 300, 400} {
-			lru := replay(newTable(t, layers, experts, slots, slot.PolicyLRU), layers, sets)
-			lfru := replay(newTable(t, layers, experts, slots, slot.PolicyLFRU), layers, sets)
+			lru := replay(newTable(t, layers, experts, slots, sim.PolicyLRU), layers, sets)
+			lfru := replay(newTable(t, layers, experts, slots, sim.PolicyLFRU), layers, sets)
 			t.Logf("%d slots, popularity shifts after %d tokens: LRU %.3f, LFRU %.3f", slots, shift, lru, lfru)
 			if lfru < lru {
 				t.Errorf("%d slots, shift %d: LFRU hits %.3f, LRU %.3f", slots, shift, lfru, lru)

@@ -24,7 +24,8 @@ import (
 //
 // A file without its end was cut off.
 const (
-	magic   = "LESROUTE"
+	// Magic is what a recording begins with.
+	Magic   = "LESROUTE"
 	version = 1
 )
 
@@ -58,7 +59,7 @@ func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	}
 	w := &Writer{sum: crc32.New(crcTable), header: header, marks: header.marksFor()}
 	w.out = bufio.NewWriter(io.MultiWriter(out, w.sum))
-	w.buf = binary.LittleEndian.AppendUint32([]byte(magic), version)
+	w.buf = binary.LittleEndian.AppendUint32([]byte(Magic), version)
 	w.numbers(int64(len(header.Model)))
 	w.buf = append(w.buf, header.Model...)
 	w.numbers(int64(len(header.Layers)))

@@ -97,8 +97,8 @@ func (r *reader) bytes(what string, n int) []byte {
 }
 
 func (r *reader) recording() *Recording {
-	if string(r.bytes("magic", len(magic))) != magic {
-		r.fail("it does not begin with %s", magic)
+	if string(r.bytes("magic", len(Magic))) != Magic {
+		r.fail("it does not begin with %s", Magic)
 	}
 	if v := binary.LittleEndian.Uint32(r.bytes("version", 4)); v != version {
 		r.fail("version %d, this program reads %d", v, version)
