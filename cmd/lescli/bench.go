@@ -29,7 +29,7 @@ func benchCommand() *cli.Command {
 			&cli.IntFlag{Name: "warmup", Value: 4, Usage: "tokens fed before, not counted"},
 			&cli.BoolFlag{Name: "repack", Usage: "with --les off: allow rearranged weights"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the tokens"},
-			jsonFlag(),
+			jsonFlag(), warmFlag(),
 		}, lesFlags()...),
 		Action: runBench,
 	}
@@ -68,7 +68,12 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 		shape: benchShape{c.Int("warmup"), c.Int("repetitions"), c.Int("prompt-tokens"), c.Int("n")},
 		slots: slots, seed: c.Uint64("seed"), text: c.String("file"),
 	}
+	warmFile, err := parseWarm(c, les, slots)
+	if err != nil {
+		return opts, err
+	}
 	opts.session = sessionOptions{
+		warm:     warmFile,
 		les:      les,
 		resident: llama.ModelParams{LoadMode: llama.LoadRead, Repack: c.Bool("repack")},
 		context: llama.ContextParams{
@@ -130,6 +135,9 @@ func measure(ctx context.Context, log io.Writer, opts benchOptions) (report benc
 		}
 	}
 	if err := b.run(ctx, opts.shape); err != nil {
+		return report, err
+	}
+	if err := s.warm.save(); err != nil {
 		return report, err
 	}
 	return benchReport{

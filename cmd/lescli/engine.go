@@ -34,6 +34,9 @@ type engine interface {
 	ResetStats()
 	// Geometry says where the streamed experts lie.
 	Geometry() expert.Geometry
+	// Warm reads experts ahead, into empty slots only; Hot lists those used most.
+	Warm(keys []expert.Key)
+	Hot(n int) []sched.Use
 	// Err takes the error that failed the last decode, or returns nil.
 	Err() error
 	Close()
@@ -68,6 +71,8 @@ type engineStats struct {
 	Issued, Useful, Wasted      int64 // prefetches
 	Late, Cancelled             int64 // prefetches
 	Retries                     int64 // failed reads that were repeated
+	Warmed, WarmUseful          int64 // experts read ahead from a warm file, those of them used: since the start
+	WarmBytes                   int64 // read for them
 	StallNS, PredictNS, NodesNS int64 // of MoE nodes
 	Nodes                       int64 // MoE nodes computed
 }
@@ -97,6 +102,7 @@ func (s engineStats) plus(t engineStats) engineStats {
 		Nodes: s.Nodes + t.Nodes, StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
 		Issued: s.Issued + t.Issued, Useful: s.Useful + t.Useful, Wasted: s.Wasted + t.Wasted,
 		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled, Retries: s.Retries + t.Retries,
+		Warmed: max(s.Warmed, t.Warmed), WarmUseful: max(s.WarmUseful, t.WarmUseful), WarmBytes: max(s.WarmBytes, t.WarmBytes),
 	}
 }
 

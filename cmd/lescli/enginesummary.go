@@ -34,6 +34,9 @@ type engineSummary struct {
 	PrefetchBytes    int64          `json:"prefetch_bytes"`     // read on a guess
 	RetriedReads     int64          `json:"retried_reads"`      // reads that failed and were repeated
 	PrefillReadBytes int64          `json:"prefill_read_bytes"` // read while computing the prompt
+	WarmExperts      int64          `json:"warm_experts"`       // read ahead from a warm file, since the start
+	WarmUseful       int64          `json:"warm_useful"`        // of them used before they lost their slot
+	WarmBytes        int64          `json:"warm_bytes"`         // read for them
 }
 
 // layerRates are what the lookahead and the slots were worth; null without
@@ -75,6 +78,8 @@ func (s *session) engineSummary(decode, prefill engineStats, tokens int) engineS
 		FloorBytes: p.Floor, Resident: append([]expertTensor{}, p.Resident...), DemandBytes: decode.BytesDemand, PrefetchBytes: decode.BytesPrefetch,
 		RetriedReads: decode.Retries + prefill.Retries, PrefillReadBytes: prefill.BytesDemand + prefill.BytesPrefetch,
 	}
+	all := prefill.plus(decode)
+	sum.WarmExperts, sum.WarmUseful, sum.WarmBytes = all.Warmed, all.WarmUseful, all.WarmBytes
 	sum.layerRates, sum.PerLayer = ratesOf(decode.total()), []layerReport{}
 	for _, layer := range decode.Layers {
 		sum.PerLayer = append(sum.PerLayer, layerReport{layer.Block, layer.Lookups, ratesOf(layer.LayerStats)})
@@ -94,6 +99,9 @@ func (s *engineSummary) print(out io.Writer) {
 	if s.BytesPerToken != nil {
 		fmt.Fprintf(out, "reads: %s a token; stall %.2f ms a token\n",
 			formatSize(int64(*s.BytesPerToken)), *s.StallMSPerToken)
+	}
+	if s.WarmExperts > 0 {
+		fmt.Fprintf(out, "warm: %d experts read ahead, %s, %d of them used\n", s.WarmExperts, formatSize(s.WarmBytes), s.WarmUseful)
 	}
 	if s.RetriedReads > 0 {
 		fmt.Fprintf(out, "reads that failed and were repeated: %d\n", s.RetriedReads)

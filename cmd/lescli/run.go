@@ -29,7 +29,7 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "top-k", Value: 40, Usage: "draw from so many likeliest tokens; 0 from all"},
 			&cli.Float64Flag{Name: "top-p", Value: 0.95, Usage: "draw from the likeliest tokens of this joint probability; 1 from all"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the draws"},
-			jsonFlag(),
+			jsonFlag(), warmFlag(),
 		}, lesFlags()...),
 		Action: runRun,
 	}
@@ -76,9 +76,9 @@ func runRun(c *cli.Context) error {
 	summary := g.summary(opts)
 	summary.print(c.App.ErrWriter)
 	if name := c.String("json"); name != "" {
-		return writeJSON(name, summary)
+		err = writeJSON(name, summary)
 	}
-	return nil
+	return errors.Join(err, s.warm.save())
 }
 
 func parseRun(c *cli.Context) (runOptions, error) {
@@ -103,7 +103,12 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	if len(slots) > 1 {
 		return opts, usagef("--les-slots: %q is a list; run takes one number", c.String("les-slots"))
 	}
+	warmFile, err := parseWarm(c, les, slots)
+	if err != nil {
+		return opts, err
+	}
 	opts.session = sessionOptions{
+		warm:     warmFile,
 		adapter:  c.String("lora"),
 		les:      les,
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},

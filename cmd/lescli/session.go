@@ -16,6 +16,7 @@ type sessionOptions struct {
 	context  llama.ContextParams
 	les      lesOptions
 	resident llama.ModelParams // how to load when nothing is streamed
+	warm     string            // file with what was hot before, empty for none
 	record   bool              // buffer routes, for their owner to drain after each step
 	line     *progressLine
 	log      io.Writer // for single lines of the engine
@@ -26,6 +27,7 @@ type session struct {
 	model   *llama.Model
 	lctx    *llama.Context
 	engine  engine        // nil when everything is resident
+	warm    *warmth       // nil without a warm file
 	routes  *trace.Routes // nil when nothing is recorded
 	reason  string        // why it is not streamed
 	because string        // why it is, when nobody asked for it
@@ -131,7 +133,10 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		return fmt.Errorf("%s: %w", opts.path, err)
 	}
 	s.reason = s.engine.Plan().Reason
-	return nil
+	if opts.warm != "" && s.reason == "" {
+		s.warm, err = startWarm(opts.warm, s.engine, opts.log)
+	}
+	return err
 }
 
 // describe prints the one line that says what is streamed and why, or why

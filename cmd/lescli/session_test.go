@@ -56,6 +56,8 @@ func (fakeEngine) Stats() engineStats {
 
 func (fakeEngine) ResetStats()               {}
 func (fakeEngine) Geometry() expert.Geometry { return expert.Geometry{} }
+func (fakeEngine) Warm([]expert.Key)         {}
+func (fakeEngine) Hot(int) []sched.Use       { return nil }
 func (fakeEngine) Err() error                { return nil }
 func (fakeEngine) Close()                    {}
 

@@ -9,6 +9,7 @@ import (
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/readq"
+	"github.com/les-project/les/lesext/sched"
 )
 
 // lesStreaming puts package les behind this program's joint.
@@ -103,6 +104,7 @@ func (e *lesEngine) Stats() engineStats {
 		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
 		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes), Nodes: s.NodesComputed,
 		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries,
+		Warmed: s.Warmed, WarmUseful: s.WarmUseful, WarmBytes: s.WarmBytes,
 	}
 	for i, layer := range e.streamed.Geometry().Layers {
 		stats.Layers = append(stats.Layers, layerStats{Block: layer.Block, LayerStats: s.Layers[i]})
@@ -112,6 +114,8 @@ func (e *lesEngine) Stats() engineStats {
 
 func (e *lesEngine) ResetStats()               { e.engine.ResetStats() }
 func (e *lesEngine) Geometry() expert.Geometry { return e.streamed.Geometry() }
+func (e *lesEngine) Warm(keys []expert.Key)    { e.engine.Warm(keys) }
+func (e *lesEngine) Hot(n int) []sched.Use     { return e.engine.Hot(n) }
 func (e *lesEngine) Err() error                { return e.engine.Err() }
 
 func (e *lesEngine) Close() {
@@ -128,5 +132,7 @@ func (r residentEngine) Plan() enginePlan          { return enginePlan{Reason: r
 func (r residentEngine) Stats() engineStats        { return engineStats{} }
 func (r residentEngine) ResetStats()               {}
 func (r residentEngine) Geometry() expert.Geometry { return expert.Geometry{} }
+func (r residentEngine) Warm([]expert.Key)         {}
+func (r residentEngine) Hot(int) []sched.Use       { return nil }
 func (r residentEngine) Err() error                { return nil }
 func (r residentEngine) Close()                    {}

@@ -114,7 +114,7 @@ func (s *Scheduler) Stats() Stats {
 	return stats
 }
 
-// ResetStats sets all counts to zero. Guesses that are still open are counted
+// ResetStats sets all counts to zero but those of warming, which happens once. Guesses that are still open are counted
 // as if they were made afterwards, so that the sums go on to hold.
 func (s *Scheduler) ResetStats() {
 	s.mu.Lock()
@@ -127,7 +127,10 @@ func (s *Scheduler) ResetStats() {
 		}
 	}
 	pending := int64(m.table.Unused())
-	m.stats = Stats{PrefetchIssued: pending, PrefetchQueued: pending + queued}
+	m.stats = Stats{
+		PrefetchIssued: pending, PrefetchQueued: pending + queued,
+		Warmed: m.stats.Warmed, WarmUseful: m.stats.WarmUseful, WarmReads: m.stats.WarmReads, WarmBytes: m.stats.WarmBytes,
+	}
 	m.tracker.Reset()
 	for i := range m.counts {
 		m.counts[i].LookupStats = LookupStats{}
