@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/trace"
@@ -121,7 +122,7 @@ func recordTo(ctx context.Context, out io.Writer, s *session, opts traceOptions)
 		return err
 	}
 	r := &recorder{session: s, line: opts.session.line}
-	if r.writer, err = trace.NewWriter(file, trace.HeaderOf(s.model.Path(), s.engine.Geometry())); err == nil {
+	if r.writer, err = trace.NewWriter(file, trace.HeaderOf(filepath.Base(s.model.Path()), s.engine.Geometry())); err == nil {
 		err = r.run(ctx, feed, n, opts.step)
 	}
 	if err == nil {
