@@ -6,7 +6,9 @@
 //	readq    the queue of reads, the lanes and the readers of model files
 //	predict  statistics of the lookahead
 //	sched    routed sets and guesses to hits, joins and reads
-//	trace    the last events and routes, when asked for
+//	trace    the last events, and files of routes, when asked for
+//	sim      recorded routes through policies, and the scheduler on a virtual clock
+//	warm     files that say what was hot
 //	plan     how the memory of a process is divided
 //
 // What must always hold, where it is asserted, and the test that names it:
