@@ -40,7 +40,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), synthCommand(), versionCommand(),
+			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), doctorCommand(), synthCommand(), versionCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
