@@ -103,6 +103,7 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 		Publisher: publisher{e.streamed.model},
 		Lanes:     config.Lanes,
 		Lookahead: lookahead,
+		Tune:      config.Lookahead,
 		Now:       func() int64 { return int64(time.Since(begin)) },
 		OnFail:    e.fail,
 		Routes:    config.Routes,

@@ -71,6 +71,7 @@ type engineStats struct {
 	Issued, Useful, Wasted      int64 // prefetches
 	Late, Cancelled             int64 // prefetches
 	Retries                     int64 // failed reads that were repeated
+	CutPercent                  int   // how often guesses must come true to be read ahead; above 100 none are
 	Warmed, WarmUseful          int64 // experts read ahead from a warm file, those of them used: since the start
 	WarmBytes                   int64 // read for them
 	StallNS, PredictNS, NodesNS int64 // of MoE nodes
@@ -101,7 +102,7 @@ func (s engineStats) plus(t engineStats) engineStats {
 		BytesDemand: s.BytesDemand + t.BytesDemand, BytesPrefetch: s.BytesPrefetch + t.BytesPrefetch,
 		Nodes: s.Nodes + t.Nodes, StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
 		Issued: s.Issued + t.Issued, Useful: s.Useful + t.Useful, Wasted: s.Wasted + t.Wasted,
-		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled, Retries: s.Retries + t.Retries,
+		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled, Retries: s.Retries + t.Retries, CutPercent: t.CutPercent,
 		Warmed: max(s.Warmed, t.Warmed), WarmUseful: max(s.WarmUseful, t.WarmUseful), WarmBytes: max(s.WarmBytes, t.WarmBytes),
 	}
 }

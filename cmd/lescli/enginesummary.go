@@ -35,8 +35,9 @@ type engineSummary struct {
 	RetriedReads     int64          `json:"retried_reads"`      // reads that failed and were repeated
 	PrefillReadBytes int64          `json:"prefill_read_bytes"` // read while computing the prompt
 	WarmExperts      int64          `json:"warm_experts"`       // read ahead from a warm file, since the start
-	WarmUseful       int64          `json:"warm_useful"`        // of them used before they lost their slot
-	WarmBytes        int64          `json:"warm_bytes"`         // read for them
+	CutPercent       int            `json:"lookahead_cut_percent"`
+	WarmUseful       int64          `json:"warm_useful"` // of them used before they lost their slot
+	WarmBytes        int64          `json:"warm_bytes"`  // read for them
 }
 
 // layerRates are what the lookahead and the slots were worth; null without
@@ -79,6 +80,7 @@ func (s *session) engineSummary(decode, prefill engineStats, tokens int) engineS
 		RetriedReads: decode.Retries + prefill.Retries, PrefillReadBytes: prefill.BytesDemand + prefill.BytesPrefetch,
 	}
 	all := prefill.plus(decode)
+	sum.CutPercent = all.CutPercent
 	sum.WarmExperts, sum.WarmUseful, sum.WarmBytes = all.Warmed, all.WarmUseful, all.WarmBytes
 	sum.layerRates, sum.PerLayer = ratesOf(decode.total()), []layerReport{}
 	for _, layer := range decode.Layers {
@@ -95,6 +97,9 @@ func (s *engineSummary) print(out io.Writer) {
 	if s.HitRate != nil {
 		fmt.Fprintf(out, "experts: hit %s, join %s, miss %s; lookahead: recall %s, precision %s; as the previous token: %s\n",
 			percent(s.HitRate), percent(s.JoinRate), percent(s.MissRate), percent(s.Recall), percent(s.Precision), percent(s.PreviousOverlap))
+	}
+	if s.CutPercent > 100 {
+		fmt.Fprintln(out, "lookahead: turned off, tokens take longer with it")
 	}
 	if s.BytesPerToken != nil {
 		fmt.Fprintf(out, "reads: %s a token; stall %.2f ms a token\n",

@@ -103,7 +103,7 @@ func (e *lesEngine) Stats() engineStats {
 	stats := engineStats{
 		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
 		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes), Nodes: s.NodesComputed,
-		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries,
+		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries, CutPercent: s.CutPercent,
 		Warmed: s.Warmed, WarmUseful: s.WarmUseful, WarmBytes: s.WarmBytes,
 	}
 	for i, layer := range e.streamed.Geometry().Layers {

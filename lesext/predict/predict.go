@@ -45,16 +45,37 @@ func ratio(part, whole int64) float64 {
 	return float64(part) / float64(whole)
 }
 
+const (
+	// ranks is how many ranks of guesses are told apart; worse ones share the
+	// last. Most models use 4 to 8 experts.
+	ranks = 16
+	// Whole is the chance of a guess that is always right.
+	Whole = 256
+	// worthMax bounds the memory of a rank: at that many guesses both counts are
+	// halved, so that a change shows within a few hundred tokens.
+	worthMax = 512
+	// A rank begins as if priorRight of priorGuessed guesses had come true.
+	priorRight, priorGuessed = 6, 8
+)
+
+// worth counts the guesses of one rank that were not in memory, and how many of
+// them were right.
+type worth struct{ guessed, right int }
+
+func (w worth) chance() int { return (w.right + priorRight) * Whole / (w.guessed + priorGuessed) }
+
 // layer is the state of one layer. A mark equals the step in which the expert
 // was guessed or routed, so that no set is ever cleared.
 type layer struct {
 	stats    LayerStats
 	guessed  []int64 // by expert: step of the last guess
+	missing  []int64 // by expert: step of the last guess while it was not in memory
 	routed   []int64 // by expert: step of the last routing
-	step     int64   // steps so far, plus one
-	guesses  int64   // guesses for the coming step
-	oneToken bool    // the previous step had one token
-	off      bool
+	rank     []uint8 // by expert: rank of that guess
+	worth    [ranks]worth
+	step     int64 // steps so far, plus one
+	guesses  int64 // guesses for the coming step
+	oneToken bool  // the previous step had one token
 }
 
 // Tracker follows the guesses of all layers.
@@ -68,25 +89,21 @@ type Tracker struct {
 func New(experts []int, guessesMax int) *Tracker {
 	t := &Tracker{layers: make([]layer, len(experts)), guessesMax: guessesMax}
 	for i, n := range experts {
-		t.layers[i] = layer{guessed: make([]int64, n), routed: make([]int64, n), step: 1}
+		t.layers[i] = layer{
+			guessed: make([]int64, n), missing: make([]int64, n), routed: make([]int64, n),
+			rank: make([]uint8, n), step: 1,
+		}
 	}
 	return t
 }
 
-// SetOff turns the lookahead of one layer off or on again. While it is off,
-// guesses are still compared with what the layer routes to, so that whoever
-// decides about it sees what they would be worth.
-func (t *Tracker) SetOff(layer int, off bool) { t.layers[layer].off = off }
-
-// Off reports whether the lookahead of a layer is off.
-func (t *Tracker) Off(layer int) bool { return t.layers[layer].off || t.guessesMax == 0 }
-
 // Guess notes ranked guesses, best first, for the coming step of a layer, and
-// returns those to act on: the best ones, or none when the layer is off.
+// returns those to act on: the best ones.
 func (t *Tracker) Guess(layer int, ids []int32) []int32 {
 	l := &t.layers[layer]
-	if t.guessesMax > 0 && len(ids) > t.guessesMax {
-		ids = ids[:t.guessesMax]
+	act := ids[:min(len(ids), t.guessesMax)]
+	if t.guessesMax > 0 {
+		ids = act
 	}
 	for _, id := range ids {
 		if l.guessed[id] != l.step {
@@ -94,10 +111,27 @@ func (t *Tracker) Guess(layer int, ids []int32) []int32 {
 			l.guesses++
 		}
 	}
-	if t.Off(layer) {
-		return nil
+	return act
+}
+
+// Missing notes that a guess for the coming step of a layer is not in memory. It
+// returns how many of Whole such guesses of this rank came true so far. Those in
+// memory do not count: what is popular is resident and easy to guess, and says
+// nothing about what a read would be worth.
+func (t *Tracker) Missing(layer int, id int32, rank int) (chance int) {
+	l := &t.layers[layer]
+	rank = min(rank, ranks-1)
+	w := &l.worth[rank]
+	chance = w.chance()
+	if l.missing[id] == l.step {
+		return chance
 	}
-	return ids
+	l.missing[id], l.rank[id] = l.step, uint8(rank)
+	if w.guessed == worthMax {
+		w.guessed, w.right = w.guessed/2, w.right/2
+	}
+	w.guessed++
+	return chance
 }
 
 // Routed compares the guesses with the distinct experts a layer has routed to.
@@ -107,6 +141,9 @@ func (t *Tracker) Routed(layer int, ids []int32, tokens int) {
 	for _, id := range ids {
 		if l.guessed[id] == l.step {
 			right++
+		}
+		if l.missing[id] == l.step {
+			l.worth[l.rank[id]].right++
 		}
 		if l.routed[id] == l.step-1 {
 			repeated++

@@ -36,19 +36,28 @@ func TestGuessesAreCutAtTheirLimit(t *testing.T) {
 	}
 }
 
-func TestLayerThatIsOffIsStillMeasured(t *testing.T) {
+func TestChanceOfAGuessFollowsWhatCameTrue(t *testing.T) {
 	tr := predict.New([]int{8}, 2)
-	tr.SetOff(0, true)
-	if got := tr.Guess(0, []int32{1, 2}); got != nil || !tr.Off(0) {
-		t.Errorf("guesses %v of a layer that is off", got)
+	for step := range 400 {
+		tr.Guess(0, []int32{1, 2})
+		good, bad := tr.Missing(0, 1, 0), tr.Missing(0, 2, 1)
+		tr.Missing(0, 1, 0) // by another context: counted once
+		if step == 0 && good != bad {
+			t.Errorf("ranks begin with %d and %d", good, bad)
+		}
+		if step == 399 && (good < 240 || bad > 16) {
+			t.Errorf("always right: %d, never right: %d of %d", good, bad, predict.Whole)
+		}
+		tr.Routed(0, []int32{1, 3}, 1)
 	}
-	tr.Routed(0, []int32{1, 2}, 1)
-	if s := stats(tr); s.Recall() != 1 {
-		t.Errorf("recall is %v", s.Recall())
+	for range 400 { // the other way round, from then on
+		tr.Guess(0, []int32{1, 2})
+		tr.Missing(0, 1, 0)
+		tr.Missing(0, 2, 1)
+		tr.Routed(0, []int32{2}, 1)
 	}
-	tr.SetOff(0, false)
-	if got := tr.Guess(0, []int32{1}); len(got) != 1 || tr.Off(0) {
-		t.Errorf("guesses %v of a layer that is on again", got)
+	if good := tr.Missing(0, 2, 1); good < predict.Whole/2 {
+		t.Errorf("chance %d of %d after 400 right guesses", good, predict.Whole)
 	}
 }
 

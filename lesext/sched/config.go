@@ -60,7 +60,10 @@ type Config struct {
 	// the failed word is published. The error is a *ReadError. Lanes call it,
 	// several at once if need be, without any lock; it must not call Close.
 	OnFail func(error)
-	// Now, if set, returns the time for trace events, in nanoseconds.
+	// Tune lets the scheduler choose which guesses are worth a prefetch, down to
+	// none, by the time that tokens take. It needs Now.
+	Tune bool
+	// Now, if set, returns the time in nanoseconds, for trace events and Tune.
 	Now func() int64
 	// Trace and Routes, if set, record what happens. Read them after Close, or
 	// while nothing calls the scheduler and, for Trace, no read is in flight.
@@ -89,6 +92,7 @@ func (c Config) Validate() error {
 	check(c.Publisher != nil, "no publisher")
 	check(c.Lanes >= 0 && c.Lanes <= LanesMax, "%d lanes, want 0 to %d", c.Lanes, LanesMax)
 	check(c.Lookahead >= 0, "lookahead of %d guesses", c.Lookahead)
+	check(!c.Tune || c.Now != nil, "tuning without a clock")
 	return errors.Join(errs...)
 }
 

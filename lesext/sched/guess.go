@@ -2,10 +2,38 @@ package sched
 
 import (
 	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/predict"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/slot"
 	"github.com/les-project/les/lesext/trace"
 )
+
+// cuts are the settings of the lookahead: how often guesses of a rank that are
+// not in memory must come true to get a prefetch, in parts of predict.Whole. The
+// first one is never reached: no prefetch at all. A guess that is right in one
+// of two cases moves as many bytes in vain as it moves ahead of time, which pays
+// only where flash is idle.
+var cuts = [...]int{2 * predict.Whole, predict.Whole / 2, predict.Whole / 4}
+
+// cutFirst is where tuning begins, and what holds without it. A quarter leaves
+// out guesses hardly better than chance, as for a layer whose input says nothing
+// about the next one, and keeps the rest.
+const cutFirst = 2
+
+// decodeTokensMax is the widest step that counts as decode.
+const decodeTokensMax = 8
+
+// tuneLocked chooses the cut for the step that begins with the first layer.
+func (s *Scheduler) tuneLocked(layer, tokens int) {
+	m := &s.mu
+	switch {
+	case m.chooser == nil || layer != 0:
+	case tokens > decodeTokensMax:
+		m.chooser.Interrupt()
+	default:
+		m.cut = cuts[m.chooser.Step(s.config.Now())]
+	}
+}
 
 // guessLocked protects a guessed expert and queues the reads of what is missing.
 // A queued prefetch has no slot; it gets one when a lane takes it.
@@ -24,6 +52,10 @@ func (s *Scheduler) guessLocked(k expert.Key, rank int) {
 		missing &^= m.table.Ready(at) | m.table.Reading(at)
 	}
 	if missing == 0 || e.guess != noGuess {
+		return
+	}
+	if m.tracker.Missing(int(k.Layer), k.ID, rank) < m.cut {
+		m.stats.Cut++
 		return
 	}
 	e.guess = guessQueued

@@ -22,6 +22,7 @@ import (
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/slot"
 	"github.com/les-project/les/lesext/trace"
+	"github.com/les-project/les/lesext/tune"
 )
 
 // guess is how far the guess of an expert for the coming step of its layer is.
@@ -65,8 +66,10 @@ type Scheduler struct {
 		interest []interest // by expert
 		pending  [][]int32  // by layer: experts whose guess is not noGuess
 		starved  starvedQueue
-		attempts []uint8  // by read: failed attempts
-		uses     []uint32 // by expert: how often it was routed
+		chooser  *tune.Chooser // of a place in cuts; nil without Config.Tune
+		cut      int           // guesses that come true more rarely get no prefetch, in parts of predict.Whole
+		attempts []uint8       // by read: failed attempts
+		uses     []uint32      // by expert: how often it was routed
 		warm     warmPlan
 		stats    Stats
 		counts   []layerCounts // by layer
@@ -102,6 +105,10 @@ func Open(config Config) (*Scheduler, error) {
 	m.uses = make([]uint32, s.index.Len())
 	m.starved = newStarvedQueue(s.index.Len())
 	m.attempts = make([]uint8, s.index.Len()*s.runsMax)
+	m.cut = cuts[cutFirst]
+	if config.Tune && config.Lookahead > 0 {
+		m.chooser = tune.New(len(cuts), cutFirst)
+	}
 	lanes := config.Lanes
 	if config.Manual {
 		lanes = 0
@@ -140,6 +147,7 @@ func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (st
 	}
 	first := m.counts[layer].begins(spans)
 	if first {
+		s.tuneLocked(layer, tokens)
 		m.table.Step(layer)
 		m.tracker.Routed(layer, ids, tokens)
 		s.recordLocked(layer, ids, tokens)
@@ -173,13 +181,6 @@ func (s *Scheduler) Released(layer int, ids []int32) {
 	}
 	s.serveStarvedLocked()
 	s.wakeLocked()
-}
-
-// SetLookahead turns prefetching for one layer on or off.
-func (s *Scheduler) SetLookahead(layer int, on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.mu.tracker.SetOff(layer, !on)
 }
 
 // Close drops all queued reads, waits for those in flight and ends the lanes. A

@@ -16,6 +16,7 @@ import (
 type Stats struct {
 	LookupStats // of all layers
 
+	Cut              int64 // guesses that were missing and came true too rarely for a prefetch
 	PrefetchQueued   int64 // experts for which prefetches were queued
 	Promoted         int64 // of these, routed before a read had started
 	Cancelled        int64 // of these, not routed and dropped before a read had started
@@ -41,6 +42,10 @@ type Stats struct {
 
 	Evictions int64 // experts that lost their slot to another
 	Starved   int64 // routed experts for which there was no slot at once
+
+	// CutPercent is how often guesses must come true to get a prefetch, at
+	// present; above 100 there are none.
+	CutPercent int
 
 	Layers []LayerStats
 }
@@ -106,6 +111,7 @@ func (s *Scheduler) Stats() Stats {
 	defer s.mu.Unlock()
 	stats := s.mu.stats
 	stats.Pending = int64(s.mu.table.Unused())
+	stats.CutPercent = 100 * s.mu.cut / predict.Whole
 	for i, tracked := range s.mu.tracker.AppendStats(make([]predict.LayerStats, 0, s.index.Layers())) {
 		layer := LayerStats{LayerStats: tracked, LookupStats: s.mu.counts[i].LookupStats}
 		stats.LookupStats = stats.LookupStats.plus(layer.LookupStats)

@@ -1,0 +1,159 @@
+// Package tune chooses between a few settings of the engine by what they do to
+// the time of a token. It knows nothing of what the settings mean, has no clock
+// and no lock; the caller serialises all calls. All memory is taken by New.
+package tune
+
+import "slices"
+
+const (
+	// restSteps is how long the chosen setting runs undisturbed before the first
+	// trial. Every trial that changes nothing doubles it, up to restStepsMax, so
+	// that a settled choice costs next to nothing: a rival that is a tenth slower
+	// then costs one token of a thousand.
+	restSteps    = 64
+	restStepsMax = 4096
+	// settleSteps are not counted after a change: they still run on what the
+	// other setting left in memory.
+	settleSteps = 2
+	// blockSteps are counted in a row for one side of a trial, and pairs is how
+	// often both sides take turns, which takes out the drift of the machine.
+	blockSteps = 6
+	pairs      = 4
+	// gainPercent is what a rival must save to be preferred. Medians of 24 steps
+	// differ by about one percent when nothing differs.
+	gainPercent = 2
+	// winsNeeded is how many trials in a row a rival must win. One in twelve is
+	// won by chance where steps differ by a tenth among themselves.
+	winsNeeded = 2
+	// losePercent ends a trial after its first pair.
+	losePercent = 15
+)
+
+// Chooser picks one of several settings, numbered from zero; all others take
+// turns as its rival.
+//
+//	rest -> trial: champion, rival, champion, rival, ... -> rest
+type Chooser struct {
+	settings int
+	best     int // the champion
+	rival    int // of the running or the next trial
+	rest     int // steps between trials, at present
+	left     int // steps until this part ends
+	block    int // of the running trial; -1 at rest
+	last     int64
+	wins     int        // trials in a row that the rival has won
+	known    bool       // last is when the step before began
+	times    [2][]int64 // of the champion and the rival in this trial
+	sorted   []int64
+}
+
+// New returns a chooser that begins with one of the settings.
+func New(settings, first int) *Chooser {
+	c := &Chooser{settings: settings, best: first, rest: restSteps, left: restSteps, block: -1}
+	for i := range c.times {
+		c.times[i] = make([]int64, 0, pairs*blockSteps)
+	}
+	c.sorted = make([]int64, 0, pairs*blockSteps)
+	c.rival = c.nextRival(-1)
+	return c
+}
+
+// Best is the setting chosen so far.
+func (c *Chooser) Best() int { return c.best }
+
+// Step tells the time, in any unit, at which a step begins, and returns the
+// setting that it is to run with.
+func (c *Chooser) Step(now int64) int {
+	if c.known && c.block >= 0 && c.left < blockSteps {
+		side := c.block % 2
+		c.times[side] = append(c.times[side], now-c.last)
+	}
+	c.last, c.known = now, true
+	if c.left == 0 {
+		c.advance()
+	}
+	c.left--
+	return c.current()
+}
+
+// Interrupt tells that something else than a step like the others has run: the
+// time since the last one says nothing, and a trial starts over.
+func (c *Chooser) Interrupt() {
+	c.known = false
+	if c.block >= 0 {
+		c.begin(0)
+	}
+}
+
+func (c *Chooser) current() int {
+	if c.block >= 0 && c.block%2 == 1 {
+		return c.rival
+	}
+	return c.best
+}
+
+// begin starts a block of a trial.
+func (c *Chooser) begin(block int) {
+	if block == 0 {
+		c.times[0], c.times[1] = c.times[0][:0], c.times[1][:0]
+	}
+	c.block, c.left = block, settleSteps+blockSteps
+}
+
+// advance ends a rest or a block.
+func (c *Chooser) advance() {
+	switch {
+	case c.settings < 2:
+		c.left = c.rest
+	case c.block < 0:
+		c.begin(0)
+	case c.block == 1 && c.rivalTakes(100+losePercent):
+		c.end(false)
+	case c.block == 2*pairs-1:
+		c.end(!c.rivalTakes(100 - gainPercent))
+	default:
+		c.begin(c.block + 1)
+	}
+}
+
+// end ends a trial. A rival that has won is tried again at once.
+func (c *Chooser) end(won bool) {
+	if won {
+		c.wins++
+		if c.wins < winsNeeded {
+			c.begin(0)
+			return
+		}
+		c.best, c.rival = c.rival, c.best
+		c.rest = restSteps
+	} else {
+		c.rest = min(2*c.rest, restStepsMax)
+	}
+	c.wins = 0
+	c.rival = c.nextRival(c.rival)
+	c.block, c.left = -1, c.rest
+}
+
+// nextRival goes round through all settings but the champion.
+func (c *Chooser) nextRival(last int) int {
+	next := (last + 1) % c.settings
+	if next == c.best {
+		next = (next + 1) % c.settings
+	}
+	return next
+}
+
+// rivalTakes reports whether the rival's steps take at least that share of the
+// champion's.
+func (c *Chooser) rivalTakes(percent int64) bool {
+	return c.median(1)*100 >= c.median(0)*percent
+}
+
+func (c *Chooser) median(side int) int64 {
+	c.sorted = append(c.sorted[:0], c.times[side]...)
+	if len(c.sorted) == 0 {
+		return 0
+	}
+	slices.Sort(c.sorted)
+	return c.sorted[len(c.sorted)/2]
+}

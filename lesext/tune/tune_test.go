@@ -1,0 +1,101 @@
+package tune
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// drive runs steps whose time depends on the setting, with noise and drift, and
+// returns how many ran with each setting.
+func drive(c *Chooser, steps int, cost []int64) []int {
+	noise := rand.New(rand.NewPCG(1, 2))
+	ran := make([]int, len(cost))
+	now := int64(0)
+	for i := range steps {
+		setting := c.Step(now)
+		ran[setting]++
+		drift := int64(i % 1000 / 10)
+		now += cost[setting] + drift + noise.Int64N(cost[setting]/10)
+	}
+	return ran
+}
+
+func TestTheFasterSettingIsFound(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		cost []int64
+		want int
+	}{
+		{"last is best", []int64{1200, 1100, 1000}, 2},
+		{"first is best", []int64{1000, 1100, 1200}, 0},
+		{"middle is best", []int64{1200, 1000, 1200}, 1},
+		{"one only", []int64{1000}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for first := range test.cost {
+				c := New(len(test.cost), first)
+				drive(c, 3000, test.cost)
+				if c.Best() != test.want {
+					t.Errorf("begun with %d: chose %d, want %d", first, c.Best(), test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestEqualSettingsStayAsTheyAre(t *testing.T) {
+	c := New(3, 2)
+	drive(c, 20000, []int64{1000, 1000, 1000})
+	if c.Best() != 2 {
+		t.Errorf("moved to setting %d without gain", c.Best())
+	}
+}
+
+func TestTrialsOfASettledChoiceAreRare(t *testing.T) {
+	c := New(2, 0)
+	ran := drive(c, 20000, []int64{1000, 1100})
+	if share := float64(ran[1]) / 20000; share > 0.02 {
+		t.Errorf("%.1f %% of the steps ran with the worse setting, want at most 2 %%", 100*share)
+	}
+}
+
+func TestABadRivalIsGivenUpAfterOnePair(t *testing.T) {
+	c := New(2, 0)
+	ran := drive(c, restSteps+2*(settleSteps+blockSteps)+1, []int64{1000, 2000})
+	if ran[1] != settleSteps+blockSteps || c.block >= 0 {
+		t.Errorf("the rival ran %d steps, trial at block %d; want %d steps and a rest", ran[1], c.block, settleSteps+blockSteps)
+	}
+}
+
+func TestAChangedWorldIsNoticed(t *testing.T) {
+	c := New(2, 0)
+	drive(c, 3000, []int64{1000, 1300})
+	drive(c, 3*restStepsMax, []int64{1300, 1000})
+	if c.Best() != 1 {
+		t.Error("still chooses what has become slower")
+	}
+}
+
+func TestAnInterruptionIsNotTakenForAStep(t *testing.T) {
+	c := New(2, 0)
+	now := int64(0)
+	for i := range 3000 {
+		setting := c.Step(now)
+		now += 1000 + int64(setting)*100
+		if i%40 == 39 { // a long prompt, while a trial runs or not
+			c.Interrupt()
+			now += 1_000_000
+		}
+	}
+	if c.Best() != 0 {
+		t.Error("a prompt was counted against a setting")
+	}
+}
+
+func TestStepsDoNotAllocate(t *testing.T) {
+	c := New(3, 1)
+	now := int64(0)
+	if n := testing.AllocsPerRun(5000, func() { now += 1000; c.Step(now) }); n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+}
