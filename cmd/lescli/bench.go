@@ -22,7 +22,7 @@ func benchCommand() *cli.Command {
 			"whatever their settings are: those of a text, or pseudo-random ones. Each round has\n" +
 			"its own tokens and starts with an empty context. Several arms, from --sweep or the\n" +
 			"other lists, are measured in turn, each in a process of its own.",
-		Flags:  append(append(benchFlags(), armFlags()...), lesFlags()...),
+		Flags:  slices.Concat(benchFlags(), armFlags(), ladderFlags(), lesFlags()),
 		Action: runBench,
 	}
 }
@@ -40,6 +40,7 @@ func benchFlags() []cli.Flag {
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the tokens"},
 		&cli.BoolFlag{Name: "les-ready-first", Value: true, Usage: "compute each expert as it comes; false waits for all of a layer"},
 		jsonFlag(), warmFlag(),
+		&cli.StringFlag{Name: "html", Usage: "write the report with plots to this file: one page that needs nothing else"},
 	}
 }
 
@@ -172,7 +173,13 @@ func parseArms(c *cli.Context, base benchArm, values sweepValues, stock stockOpt
 			return nil, err
 		}
 	}
-	if arms, err = values.arms(base); err != nil {
+	bases := []benchArm{base}
+	if ladder, err := parseLadder(c); err != nil {
+		return nil, err
+	} else if ladder.on {
+		bases = ladder.arms(base)
+	}
+	if arms, err = values.arms(bases); err != nil {
 		return nil, err
 	}
 	arms = stock.arms(arms)
@@ -228,7 +235,10 @@ func measureArms(ctx context.Context, c *cli.Context, opts benchOptions) error {
 	report := run.report()
 	report.print(c.App.Writer)
 	if name := c.String("json"); name != "" {
-		return writeJSON(name, report)
+		err = writeJSON(name, report)
 	}
-	return nil
+	if name := c.String("html"); name != "" {
+		err = errors.Join(err, writeBenchHTML(name, report))
+	}
+	return err
 }

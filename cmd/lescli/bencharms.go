@@ -16,6 +16,7 @@ type benchArm struct {
 	memoryBytes    int64  // limit of the control group, 0 for none
 	bandwidthBytes int64  // limit of reads from the device a second, 0 for none
 	device         string // major:minor of the device, when bandwidth is limited
+	optional       bool   // left out where memory does not allow it
 	stockLoad      string // load mode of llama-bench, empty for this program
 }
 
@@ -142,9 +143,9 @@ func sweepNames() string {
 	return strings.Join(names, ", ")
 }
 
-// arms are all combinations of the values, each once.
-func (v sweepValues) arms(base benchArm) ([]benchArm, error) {
-	arms := []benchArm{base}
+// arms are all combinations of the values for each of the bases, each once.
+func (v sweepValues) arms(bases []benchArm) ([]benchArm, error) {
+	arms := bases
 	for _, d := range sweepDimensions {
 		if v[d.name] == nil {
 			continue

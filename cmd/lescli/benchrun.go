@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/les-project/les/lesext/probe"
@@ -58,15 +59,12 @@ func newBenchRun(ctx context.Context, log io.Writer, opts benchOptions) (*benchR
 // prepare reads what must be known of the models, and refuses limits that the
 // kernel does not grant before anything is measured.
 func (r *benchRun) prepare(opts benchOptions) error {
-	files := map[string]*modelFile{}
+	files, err := r.readFiles()
+	if err != nil {
+		return err
+	}
+	r.dropOptional(files)
 	for _, arm := range r.arms {
-		if files[arm.Model] == nil {
-			file, err := readModelFile(arm.Model)
-			if err != nil {
-				return err
-			}
-			files[arm.Model] = file
-		}
 		arm.paths = files[arm.Model].paths
 		group, err := arm.limits().enter()
 		if err = errors.Join(err, group.remove()); err != nil {
@@ -81,6 +79,38 @@ func (r *benchRun) prepare(opts benchOptions) error {
 		r.addFlash(files)
 	}
 	return nil
+}
+
+// readFiles reads the metadata of all models.
+func (r *benchRun) readFiles() (map[string]*modelFile, error) {
+	files := map[string]*modelFile{}
+	for _, arm := range r.arms {
+		if files[arm.Model] != nil {
+			continue
+		}
+		file, err := readModelFile(arm.Model)
+		if err != nil {
+			return nil, err
+		}
+		files[arm.Model] = file
+	}
+	return files, nil
+}
+
+// dropOptional leaves out ceilings that the memory there is does not allow.
+func (r *benchRun) dropOptional(files map[string]*modelFile) {
+	available, err := availableMemory()
+	if err != nil {
+		return
+	}
+	r.arms = slices.DeleteFunc(r.arms, func(arm *armRun) bool {
+		need := files[arm.Model].totalBytes
+		drop := arm.optional && float64(need) > budgetShare*float64(available)
+		if drop {
+			fmt.Fprintf(r.log, "%s is left out: %s do not fit into the %s of memory that are free\n", arm.name, formatSize(need), formatSize(available))
+		}
+		return drop
+	})
 }
 
 // togetherShare is the part of the memory there is that all arms may take
