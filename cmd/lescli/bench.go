@@ -187,6 +187,7 @@ func parseArms(c *cli.Context, base benchArm, values sweepValues, stock stockOpt
 		return nil, usagef("--%s and several arms or processes contradict: each would warm the next", warmFlagName)
 	}
 	limitMemory(arms, memory)
+	nameArms(arms)
 	return arms, limitDevices(arms)
 }
 

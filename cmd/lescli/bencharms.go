@@ -164,12 +164,16 @@ func (v sweepValues) arms(bases []benchArm) ([]benchArm, error) {
 		}
 		arms = next
 	}
+	return arms, nil
+}
+
+// nameArms names the arms of which nothing varies.
+func nameArms(arms []benchArm) {
 	for i := range arms {
 		if arms[i].name == "" {
 			arms[i].name = arms[i].settingName()
 		}
 	}
-	return arms, nil
 }
 
 // vary sets one value and puts it into the name.
@@ -208,7 +212,7 @@ func (a benchArm) settingName() string {
 	return "default budget"
 }
 
-// limited puts the arms that read into a memory limit. Without a budget of
+// limitMemory puts the arms that read into a memory limit. Without a budget of
 // their own they plan for all of it.
 func limitMemory(arms []benchArm, bytes int64) {
 	for i := range arms {
