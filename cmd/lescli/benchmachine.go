@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
@@ -29,7 +28,7 @@ func thisMachine(model string) machineReport {
 	return machineReport{
 		Processor: processorName(), Processors: runtime.NumCPU(), MemoryBytes: memory,
 		System: strings.TrimSpace(runtime.GOOS + " " + runtime.GOARCH + " " + string(kernel)),
-		Device: deviceName(model), Lescli: commitName(), LlamaCpp: llama.Version(), Go: runtime.Version(),
+		Device: deviceName(model), Lescli: commit, LlamaCpp: llama.Version(), Go: runtime.Version(),
 	}
 }
 
@@ -57,22 +56,6 @@ func deviceName(path string) string {
 	return strings.TrimSpace(filepath.Base(dir) + " " + strings.TrimSpace(string(name)))
 }
 
-// commitName is the commit that the program was built from.
-func commitName() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	settings := map[string]string{}
-	for _, setting := range info.Settings {
-		settings[setting.Key] = setting.Value
-	}
-	commit := settings["vcs.revision"]
-	if commit == "" {
-		return "unknown"
-	}
-	if settings["vcs.modified"] == "true" {
-		commit += " with changes"
-	}
-	return commit
-}
+// commit is what the program was built from, set by scripts/go.sh; "+changes"
+// follows where files were changed since.
+var commit = "unknown"
