@@ -31,6 +31,13 @@ Darwin)
     export LD_LIBRARY_PATH="$build/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     ;;
 esac
+# A program carries the commit it was built from: measurements are worth little
+# without it, and the go command finds none in a worktree of git.
+if [ "${1:-}" = build ] && commit=$(git rev-parse HEAD 2>/dev/null); then
+    git diff --quiet HEAD 2>/dev/null || commit=$commit+changes
+    shift
+    set -- build -ldflags "-X main.commit=$commit" "$@"
+fi
 export CGO_ENABLED=1
 export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} $include"
 export CGO_CXXFLAGS="${CGO_CXXFLAGS:--O2 -g} $include"

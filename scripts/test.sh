@@ -83,6 +83,13 @@ build_off() {
     LES_BUILD_DIR=$build-off LES_CMAKE_ARGS=-DLES=OFF scripts/build.sh llama
 }
 
+# The standard set of measurements on a model of a few megabytes: that it runs, not
+# what it measures.
+bench_small() {
+    BENCH_MODEL=$logs/bench/tiny.gguf BENCH_PRESET=tiny-qwen3moe BENCH_OUT=$logs/bench BENCH_ROUNDS=2 BENCH_WARMUP=2 \
+        BENCH_TOKENS=4 BENCH_SLOTS=0,2 BENCH_CACHE=2 BENCH_PREFILL=16 BENCH_MEMORY=512M scripts/bench.sh small
+}
+
 static_checks() {
     check gofmt gofmt_clean
     if command -v shellcheck >/dev/null; then
@@ -120,6 +127,7 @@ native() {
     check csrc-asan scripts/test-csrc.sh asan
     check csrc-tsan scripts/test-csrc.sh tsan
     check verify-matrix scripts/verify-matrix.sh
+    check bench bench_small
     check archs scripts/archs.sh --out "$logs/ARCHS.md"
 }
 

@@ -8,6 +8,7 @@ import "C"
 import (
 	"fmt"
 	"runtime/cgo"
+	"time"
 	"unsafe"
 )
 
@@ -18,14 +19,14 @@ import (
 //export lesGoRouted
 func lesGoRouted(handle C.uintptr_t, layer C.int32_t, ids *C.int32_t, n C.int32_t, spans C.uint32_t, tokens C.int32_t) (starved C.int32_t) {
 	e := engineOf(handle)
-	defer e.recoverInto(&starved)
+	defer e.returns(&starved, time.Now())
 	return C.int32_t(e.sched.Routed(int(layer), idSlice(ids, n), uint32(spans), int(tokens)))
 }
 
 //export lesGoPredicted
 func lesGoPredicted(handle C.uintptr_t, layer C.int32_t, ids *C.int32_t, n C.int32_t) (status C.int32_t) {
 	e := engineOf(handle)
-	defer e.recoverInto(&status)
+	defer e.returns(&status, time.Now())
 	e.sched.Predicted(int(layer), idSlice(ids, n))
 	return 0
 }
@@ -33,7 +34,7 @@ func lesGoPredicted(handle C.uintptr_t, layer C.int32_t, ids *C.int32_t, n C.int
 //export lesGoReleased
 func lesGoReleased(handle C.uintptr_t, layer C.int32_t, ids *C.int32_t, n C.int32_t) (status C.int32_t) {
 	e := engineOf(handle)
-	defer e.recoverInto(&status)
+	defer e.returns(&status, time.Now())
 	e.sched.Released(int(layer), idSlice(ids, n))
 	return 0
 }
@@ -47,8 +48,11 @@ func idSlice(ids *C.int32_t, n C.int32_t) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(ids)), int(n))
 }
 
-// recoverInto keeps a panic out of the C frames below.
-func (e *Engine) recoverInto(status *C.int32_t) {
+// returns ends a callback: it counts the time since its begin and keeps a panic
+// out of the C frames below.
+func (e *Engine) returns(status *C.int32_t, begin time.Time) {
+	e.callbackNS.Add(int64(time.Since(begin)))
+	e.callbacks.Add(1)
 	if r := recover(); r != nil {
 		*status = -1
 		e.fail(fmt.Errorf("scheduler: %v", r))

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/cgo"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -28,6 +29,9 @@ type Config struct {
 	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
 	Lookahead     bool       // guess and read the next layer's experts
 	Lanes         int        // reads in flight, 0 for sched.LanesDefault
+	// WholeLayers computes a layer only when all its experts are in memory,
+	// instead of each as it comes: what ready-first is measured against.
+	WholeLayers bool
 	// ReadDelay holds each read back by a random time up to this, in tests.
 	ReadDelay time.Duration
 	// Reader, if set, wraps the reader of the files: faults in tests.
@@ -46,6 +50,9 @@ type Engine struct {
 	sched    *sched.Scheduler
 	handle   cgo.Handle
 	arena    *populator
+
+	// Stored by compute thread 0, loaded by Stats.
+	callbackNS, callbacks atomic.Int64
 }
 
 // Open plans memory, allocates the slots and starts the read pool. The context
@@ -76,6 +83,7 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 		return nil, errors.Join(err, e.files.Close())
 	}
 	C.les_model_ref(s.model)
+	C.les_model_set_ready_first(s.model, C.bool(!config.WholeLayers))
 	e.arena = populate(s.model, e.plan.Slots)
 	e.setLookahead(config.Lookahead)
 	return e, nil
@@ -146,6 +154,8 @@ type Stats struct {
 	Stall         time.Duration // waiting for bytes, mean over compute threads
 	Predict       time.Duration // in the lookahead, on compute thread 0
 	Nodes         time.Duration // in MoE nodes, on compute thread 0, stalls included
+	Callback      time.Duration // in routed, predicted and released, on compute thread 0
+	Callbacks     int64         // their number
 	NodesComputed int64         // one for a layer and step where the layer is fused, else one for each projection
 }
 
@@ -157,6 +167,8 @@ func (e *Engine) Stats() Stats {
 		Stall:         time.Duration(c.stall_ns) / time.Duration(max(1, int(c.n_threads))),
 		Predict:       time.Duration(c.predict_ns),
 		Nodes:         time.Duration(c.node_ns),
+		Callback:      time.Duration(e.callbackNS.Load()),
+		Callbacks:     e.callbacks.Load(),
 		NodesComputed: int64(c.n_nodes),
 	}
 }
@@ -164,6 +176,8 @@ func (e *Engine) Stats() Stats {
 // ResetStats starts all counters anew.
 func (e *Engine) ResetStats() {
 	C.les_model_reset_counters(e.streamed.model)
+	e.callbackNS.Store(0)
+	e.callbacks.Store(0)
 	e.sched.ResetStats()
 }
 

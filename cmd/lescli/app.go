@@ -40,8 +40,8 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), traceCommand(), replayCommand(), doctorCommand(),
-			synthCommand(), versionCommand(),
+			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), benchWorkerCommand(), traceCommand(), replayCommand(),
+			doctorCommand(), synthCommand(), versionCommand(),
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {

@@ -1,22 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
 )
 
-// benchmark feeds tokens and collects samples.
+// benchmark measures one arm in this process.
 type benchmark struct {
-	session *session
-	batch   *llama.Batch
-	tokens  tokenFeed
-
-	prefill, decode           []float64 // tokens a second
-	prefillStats, decodeStats engineStats
+	ctx      context.Context
+	log      io.Writer
+	settings benchSettings
+	opened   benchOpened
+	session  *session
+	batch    *llama.Batch
+	text     []llama.Token // empty when tokens are random
+	warm     bool
+	sampled  bool // the last sample went well
 }
 
 // tokenFeed is where fed tokens come from.
@@ -31,72 +37,122 @@ func (t *textTokens) next() llama.Token {
 	return token
 }
 
-// benchShape is how many tokens are fed, and in how many turns.
-type benchShape struct {
-	warmup, repetitions, prompt, decode int
+// open loads the model. It does nothing when that is done.
+func (b *benchmark) open() (_ benchOpened, err error) {
+	if b.session != nil {
+		return b.opened, nil
+	}
+	begin := time.Now()
+	s, err := openSession(b.ctx, b.settings.session(b.log))
+	if err != nil {
+		return benchOpened{}, err
+	}
+	if b.settings.Text != "" {
+		if b.text, err = readTextTokens(s.model, b.settings); err != nil {
+			s.Close()
+			return benchOpened{}, err
+		}
+	}
+	b.session, b.batch = s, llama.NewBatch(s.lctx.Batch())
+	var description bytes.Buffer
+	s.describe(&description)
+	b.opened = benchOpened{
+		Description: description.String(), Architecture: s.model.Architecture(), Threads: s.lctx.Threads(), Ubatch: s.lctx.Ubatch(),
+		LoadSeconds: time.Since(begin).Seconds(), Streamed: s.engine != nil && s.reason == "", Reason: s.reason,
+	}
+	if b.opened.Streamed {
+		b.opened.Plan = s.engine.Plan()
+	}
+	return b.opened, nil
 }
 
-func (b benchShape) tokens() int { return b.warmup + b.repetitions*(b.prompt+b.decode) }
-
-// newTextTokens reads a text that must be long enough for every repetition to
+// readTextTokens reads a text that must be long enough for every sample to
 // have tokens of its own.
-func newTextTokens(model *llama.Model, path string, shape benchShape) (*textTokens, error) {
-	text, err := os.ReadFile(path)
+func readTextTokens(model *llama.Model, settings benchSettings) ([]llama.Token, error) {
+	text, err := os.ReadFile(settings.Text)
 	if err != nil {
 		return nil, err
 	}
 	tokens, err := model.Tokenize(string(text), false)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", settings.Text, err)
 	}
-	if len(tokens) < shape.tokens() {
-		return nil, fmt.Errorf("%s: has %d tokens, fewer than the %d to be fed: take fewer with -n, -p, -r or --warmup", path, len(tokens), shape.tokens())
+	if len(tokens) < settings.textTokens() {
+		return nil, fmt.Errorf("%s: has %d tokens, fewer than the %d to be fed: take fewer with -n, -p, -r or --warmup",
+			settings.Text, len(tokens), settings.textTokens())
 	}
-	feed := textTokens(tokens)
-	return &feed, nil
+	return tokens, nil
 }
 
-func (b *benchmark) run(ctx context.Context, shape benchShape) error {
-	if err := b.feed(ctx, 0, shape.warmup, 1); err != nil {
+// tokens are those of one round, or of the warm-up for round -1. They depend on
+// the round alone, so that all arms are fed the same whichever process feeds.
+func (b *benchmark) tokens(round int) tokenFeed {
+	if len(b.text) == 0 {
+		return &tokenSource{rand.New(rand.NewPCG(b.settings.Seed, uint64(round))), b.session.model.VocabSize()}
+	}
+	from := 0
+	if round >= 0 {
+		from = b.settings.Warmup + round*(b.settings.Prompt+b.settings.Decode)
+	}
+	feed := textTokens(b.text[from:])
+	return &feed
+}
+
+// sample feeds the tokens of one round into an empty context, after the warm-up
+// if there was none yet.
+func (b *benchmark) sample(round int) (sample benchSample, err error) {
+	defer func() { b.sampled = err == nil }()
+	sample = benchSample{Round: round, LoadSeconds: b.opened.LoadSeconds}
+	if err = b.warmUp(); err != nil {
+		return sample, err
+	}
+	b.session.lctx.Clear()
+	tokens := b.tokens(round)
+	if sample.Prefill, err = b.measure(tokens, 0, b.settings.Prompt, b.session.lctx.Batch()); err != nil {
+		return sample, err
+	}
+	sample.Decode, err = b.measure(tokens, b.settings.Prompt, b.settings.Decode, 1)
+	sample.PeakRSSBytes = peakMemory()
+	return sample, err
+}
+
+// warmUp feeds the first tokens and waits until there is memory behind every
+// slot, so that no sample pays for the first use of pages.
+func (b *benchmark) warmUp() error {
+	if b.warm {
+		return nil
+	}
+	b.warm = true
+	if err := b.feed(b.tokens(-1), 0, b.settings.Warmup, 1); err != nil {
 		return err
 	}
-	for range shape.repetitions {
-		b.session.lctx.Clear()
-		if shape.prompt > 0 {
-			speed, stats, err := b.measure(ctx, 0, shape.prompt, b.session.lctx.Batch())
-			if err != nil {
-				return err
-			}
-			b.prefill = append(b.prefill, speed)
-			b.prefillStats = b.prefillStats.plus(stats)
-		}
-		speed, stats, err := b.measure(ctx, shape.prompt, shape.decode, 1)
-		if err != nil {
-			return err
-		}
-		b.decode = append(b.decode, speed)
-		b.decodeStats = b.decodeStats.plus(stats)
+	if b.session.engine != nil {
+		b.session.engine.WaitPopulated()
 	}
 	return nil
 }
 
-// measure feeds n tokens and returns the speed and the engine's counters.
-func (b *benchmark) measure(ctx context.Context, pos, n, step int) (float64, engineStats, error) {
+// measure feeds n tokens and returns what that took.
+func (b *benchmark) measure(tokens tokenFeed, pos, n, step int) (benchPhase, error) {
+	if n == 0 {
+		return benchPhase{}, nil
+	}
 	b.session.resetStats()
-	begin := time.Now()
-	err := b.feed(ctx, pos, n, step)
-	return perSecond(n, time.Since(begin)), b.session.stats(), err
+	before, begin := usageNow(), time.Now()
+	err := b.feed(tokens, pos, n, step)
+	seconds := time.Since(begin).Seconds()
+	return benchPhase{Tokens: n, Seconds: seconds, Stats: b.session.stats(), Usage: usageNow().minus(before)}, err
 }
 
 // feed decodes n tokens from a position on, step at a time.
-func (b *benchmark) feed(ctx context.Context, pos, n, step int) error {
+func (b *benchmark) feed(tokens tokenFeed, pos, n, step int) error {
 	for end := pos + n; pos < end; {
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if b.ctx.Err() != nil {
+			return b.ctx.Err()
 		}
 		b.batch.Clear()
 		for count := min(step, end-pos); count > 0; count-- {
-			b.batch.Add(b.tokens.next(), pos, 0, count == 1)
+			b.batch.Add(tokens.next(), pos, 0, count == 1)
 			pos++
 		}
 		if err := b.session.decode(b.batch); err != nil {
@@ -104,4 +160,19 @@ func (b *benchmark) feed(ctx context.Context, pos, n, step int) error {
 		}
 	}
 	return nil
+}
+
+// close writes the warm file, if there is one, and frees the model. A later
+// open loads it again.
+func (b *benchmark) close() (err error) {
+	if b.session == nil {
+		return nil
+	}
+	if b.sampled {
+		err = b.session.warm.save()
+	}
+	b.batch.Close()
+	b.session.Close()
+	b.session, b.warm, b.sampled = nil, false, false
+	return err
 }

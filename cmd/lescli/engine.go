@@ -32,6 +32,8 @@ type engine interface {
 	Plan() enginePlan
 	Stats() engineStats
 	ResetStats()
+	// WaitPopulated waits until there is memory behind all slots.
+	WaitPopulated()
 	// Geometry says where the streamed experts lie.
 	Geometry() expert.Geometry
 	// Warm reads experts ahead, into empty slots only; Hot lists those used most.
@@ -50,6 +52,7 @@ type engineConfig struct {
 	WorkBytes   int64         // the CPU backend's work buffer
 	Lookahead   int           // layers ahead whose experts are guessed and read
 	Lanes       int           // reads in flight, 0 for the engine's choice
+	WholeLayers bool          // compute a layer only when all its experts are in memory
 	ReadDelay   time.Duration // each read is held back by a random time up to this, in tests
 	Routes      *trace.Routes // buffers what is routed and guessed; nil for nothing
 	Log         io.Writer     // receives single lines, such as the fall back to buffered reads
@@ -60,8 +63,9 @@ const slotsFromBudget = -1
 // enginePlan is where memory goes.
 type enginePlan struct {
 	plan.Plan
-	Reason   string         // why the engine streams nothing; empty when it does
-	Resident []expertTensor // tensors with a slice for each expert that are not streamed
+	ExpertBytes int64          // the routed bytes of one expert, mean of all
+	Reason      string         // why the engine streams nothing; empty when it does
+	Resident    []expertTensor // tensors with a slice for each expert that are not streamed
 }
 
 // engineStats count since the last ResetStats.
@@ -76,6 +80,7 @@ type engineStats struct {
 	WarmBytes                   int64 // read for them
 	StallNS, PredictNS, NodesNS int64 // of MoE nodes
 	Nodes                       int64 // MoE nodes computed
+	CallbackNS, Callbacks       int64 // calls into the scheduler
 }
 
 // layerStats count one layer.
@@ -100,6 +105,7 @@ func (s engineStats) plus(t engineStats) engineStats {
 	return engineStats{
 		Layers:      plusLayers(s.Layers, t.Layers),
 		BytesDemand: s.BytesDemand + t.BytesDemand, BytesPrefetch: s.BytesPrefetch + t.BytesPrefetch,
+		CallbackNS: s.CallbackNS + t.CallbackNS, Callbacks: s.Callbacks + t.Callbacks,
 		Nodes: s.Nodes + t.Nodes, StallNS: s.StallNS + t.StallNS, PredictNS: s.PredictNS + t.PredictNS, NodesNS: s.NodesNS + t.NodesNS,
 		Issued: s.Issued + t.Issued, Useful: s.Useful + t.Useful, Wasted: s.Wasted + t.Wasted,
 		Late: s.Late + t.Late, Cancelled: s.Cancelled + t.Cancelled, Retries: s.Retries + t.Retries, CutPercent: t.CutPercent,

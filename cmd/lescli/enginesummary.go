@@ -71,7 +71,10 @@ func (s *session) engineSummary(decode, prefill engineStats, tokens int) engineS
 	if s.engine == nil || s.reason != "" {
 		return engineSummary{LES: "off", LESReason: s.reason}
 	}
-	p := s.engine.Plan()
+	return newEngineSummary(s.engine.Plan(), decode, prefill, tokens)
+}
+
+func newEngineSummary(p enginePlan, decode, prefill engineStats, tokens int) engineSummary {
 	sum := engineSummary{
 		LES: "on", Layers: p.Layers, Experts: p.Experts, Slots: p.SlotCount, FloorSlots: p.FloorSlots(),
 		SlotsPerLayer: p.SlotsPerLayer(), BudgetBytes: p.Budget, PlanBytes: p.Total,

@@ -30,7 +30,7 @@ func TestInterruptEndsARunWithItsSummary(t *testing.T) {
 func TestInterruptEndsAMeasurementAndLeavesNothing(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
 	t.Setenv("TMPDIR", t.TempDir())
-	for _, args := range [][]string{{"bench", "-n", "100000"}, {"verify", "--gen", "100000"}} {
+	for _, args := range [][]string{{"bench", "-n", "100000"}, {"bench", "-n", "100000", "--sweep", "slots=0,1"}, {"verify", "--gen", "100000"}} {
 		interruptSoon(t)
 		stdout, stderr, code := lescli(append(args, "-m", model)...)
 		if code != exitError || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {

@@ -25,6 +25,7 @@ type lesOptions struct {
 	slots       int   // slotsFromBudget or slotsAll when not a number
 	lookahead   int
 	lanes       int
+	wholeLayers bool          // not ready-first
 	readDelay   time.Duration // holds reads back at random, to test their timing
 }
 
@@ -41,24 +42,22 @@ func lesFlags() []cli.Flag {
 	}
 }
 
-// parseLES reads the --les-* flags and refuses those that contradict. It
-// returns all values of --les-slots, the first of which is in the options.
-func parseLES(c *cli.Context) (lesOptions, []int, error) {
+// parseLES reads the --les-* flags and refuses those that contradict.
+func parseLES(c *cli.Context) (lesOptions, error) {
 	opts, err := parseLESMode(c)
 	if err != nil {
-		return opts, nil, err
+		return opts, err
 	}
 	if c.IsSet("les-budget") {
 		opts.budgetBytes, err = parseSize("les-budget", c.String("les-budget"))
 	}
-	var list []int
-	if err == nil && c.IsSet("les-slots") {
-		list, err = parseSlotsList("les-slots", strings.Split(c.String("les-slots"), ","))
+	if text := c.String("les-slots"); err == nil && c.IsSet("les-slots") {
+		if strings.Contains(text, ",") {
+			return opts, usagef("--les-slots: %q is a list; bench --sweep slots=%s measures several", text, text)
+		}
+		opts.slots, err = parseSlots("les-slots", text)
 	}
-	if len(list) > 0 {
-		opts.slots = list[0]
-	}
-	return opts, list, err
+	return opts, err
 }
 
 // parseLESMode reads all but sizes.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,18 +28,21 @@ func memoryForProcess() (int64, error) {
 
 // availableMemory is the kernel's estimate of what can be used without
 // swapping.
-func availableMemory() (int64, error) {
+func availableMemory() (int64, error) { return memoryField("MemAvailable") }
+
+// memoryField is one figure of the kernel's about memory, in bytes.
+func memoryField(name string) (int64, error) {
 	text, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		var kib int64
-		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); n == 1 {
+		if n, _ := fmt.Sscanf(line, name+": %d kB", &kib); n == 1 {
 			return kib << 10, nil
 		}
 	}
-	return 0, errors.New("/proc/meminfo has no MemAvailable")
+	return 0, fmt.Errorf("/proc/meminfo has no %s", name)
 }
 
 // controlGroupLimit is the least memory limit of this process's control groups,

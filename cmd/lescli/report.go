@@ -15,22 +15,24 @@ func jsonFlag() cli.Flag {
 	return &cli.StringFlag{Name: "json", Usage: "write the report to this file"}
 }
 
-// checkReport refuses, before the work is done, a report file that could not
-// be written after it.
+// checkReport refuses, before the work is done, report files that could not be
+// written after it.
 func checkReport(c *cli.Context) error {
-	name := c.String("json")
-	if name == "" {
-		return nil
-	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return fmt.Errorf("--json: %s is a directory", name)
-	}
-	info, err := os.Stat(filepath.Dir(name))
-	if err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	if !info.IsDir() {
-		return fmt.Errorf("--json: %s is not a directory", filepath.Dir(name))
+	for _, flag := range []string{"json", "html"} {
+		name := c.String(flag)
+		if name == "" {
+			continue
+		}
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			return fmt.Errorf("--%s: %s is a directory", flag, name)
+		}
+		info, err := os.Stat(filepath.Dir(name))
+		if err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("--%s: %s is not a directory", flag, filepath.Dir(name))
+		}
 	}
 	return nil
 }
@@ -42,41 +44,46 @@ func printJSON(out io.Writer, report any) error {
 	return encoder.Encode(report)
 }
 
-// writeJSON writes a report under a temporary name and renames it, so that no
-// half-written report is ever seen. A link is followed, and what is no regular
-// file, such as a device or a pipe, is written to as it is.
+// writeJSON writes a report as JSON.
 func writeJSON(name string, report any) error {
 	text, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return err
 	}
-	text = append(text, '\n')
+	return writeReport("json", name, append(text, '\n'))
+}
+
+// writeReport writes a report under a temporary name and renames it, so that no
+// half-written report is ever seen. A link is followed, and what is no regular
+// file, such as a device or a pipe, is written to as it is.
+func writeReport(flag, name string, text []byte) error {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}
+	write := replaceFile
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		return writeInto(name, text)
+		write = writeInto
 	}
-	return replaceFile(name, text)
+	if err := write(name, text); err != nil {
+		return fmt.Errorf("--%s: %w", flag, err)
+	}
+	return nil
 }
 
 // writeInto writes to something that exists and stays what it is.
 func writeInto(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return err
 	}
 	_, err = file.Write(text)
-	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("--json: %w", err)
-	}
-	return nil
+	return errors.Join(err, file.Close())
 }
 
 func replaceFile(name string, text []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
 	if err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -85,13 +92,13 @@ func replaceFile(name string, text []byte) (err error) {
 		}
 	}()
 	if _, err = file.Write(text); err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return err
 	}
 	if err = file.Chmod(0o644); err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return err
 	}
 	if err = file.Close(); err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return err
 	}
 	return os.Rename(file.Name(), name)
 }

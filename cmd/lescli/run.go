@@ -96,14 +96,11 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	case c.Uint64("seed") > 0xFFFFFFFE:
 		return opts, usagef("--seed: %d does not fit 32 bits", c.Uint64("seed"))
 	}
-	les, slots, err := parseLES(c)
+	les, err := parseLES(c)
 	if err != nil {
 		return opts, err
 	}
-	if len(slots) > 1 {
-		return opts, usagef("--les-slots: %q is a list; run takes one number", c.String("les-slots"))
-	}
-	warmFile, err := parseWarm(c, les, slots)
+	warmFile, err := parseWarm(c, les)
 	if err != nil {
 		return opts, err
 	}

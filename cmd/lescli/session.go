@@ -108,6 +108,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		WorkBytes:   file.workBytes(s.lctx.Ubatch()),
 		Lookahead:   opts.les.lookahead,
 		Lanes:       opts.les.lanes,
+		WholeLayers: opts.les.wholeLayers,
 		ReadDelay:   opts.les.readDelay,
 		Log:         opts.log,
 	}

@@ -55,6 +55,7 @@ func (fakeEngine) Stats() engineStats {
 }
 
 func (fakeEngine) ResetStats()               {}
+func (fakeEngine) WaitPopulated()            {}
 func (fakeEngine) Geometry() expert.Geometry { return expert.Geometry{} }
 func (fakeEngine) Warm([]expert.Key)         {}
 func (fakeEngine) Hot(int) []sched.Use       { return nil }
@@ -172,21 +173,12 @@ func TestChatPutsThePromptIntoTheTemplate(t *testing.T) {
 
 func TestBenchReportsSpreadAndCounters(t *testing.T) {
 	useFake(t)
-	report := filepath.Join(t.TempDir(), "bench.json")
-	stdout, stderr, code := lescli("bench", "-m", tinyModel(t, "tiny-qwen3moe"), "-p", "20", "-ub", "8", "-n", "4", "-r", "3", "--les-slots", "all", "--json", report)
-	if code != exitOK || !strings.Contains(stdout, "3 samples") {
-		t.Fatalf("exit code %d, %q, %s", code, stdout, stderr)
+	report, stdout, _ := bench(t, "-m", tinyModel(t, "tiny-qwen3moe"), "-p", "20", "-ub", "8", "-n", "4", "-r", "3", "--les-slots", "all")
+	if !strings.Contains(stdout, "3 samples") {
+		t.Errorf("%q", stdout)
 	}
-	text, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields benchReport
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
-	if fields.SlotsPerLayer != 8 || len(fields.Decode.Samples) != 3 || fields.Decode.Min > fields.Decode.Median ||
-		fields.Decode.Median > fields.Decode.Max || fields.Prefill.Median <= 0 || *fields.HitRate != 0.6 {
-		t.Errorf("report is %+v", fields)
+	if arm := report.Arms[0]; arm.SlotsPerLayer != 8 || len(arm.Decode.Samples) != 3 || arm.Decode.Min > arm.Decode.Median ||
+		arm.Decode.Median > arm.Decode.Max || arm.Prefill.Median <= 0 || *arm.HitRate != 0.6 {
+		t.Errorf("report is %+v", arm)
 	}
 }

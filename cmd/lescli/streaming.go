@@ -53,6 +53,7 @@ func (l *lesStreaming) Open(lctx *llama.Context, config engineConfig) (engine, e
 		SlotsPerLayer: config.Slots,
 		Lookahead:     config.Lookahead > 0,
 		Lanes:         config.Lanes,
+		WholeLayers:   config.WholeLayers,
 		ReadDelay:     config.ReadDelay,
 		Reader:        l.wrap,
 		Routes:        config.Routes,
@@ -95,7 +96,19 @@ func notStreamed(file *modelFile, g expert.Geometry) (rest []expertTensor) {
 }
 
 func (e *lesEngine) Plan() enginePlan {
-	return enginePlan{Plan: e.engine.Plan(), Resident: e.resident}
+	return enginePlan{Plan: e.engine.Plan(), Resident: e.resident, ExpertBytes: meanExpertBytes(e.streamed.Geometry())}
+}
+
+// meanExpertBytes is what an expert has in the file, without padding.
+func meanExpertBytes(g expert.Geometry) int64 {
+	var bytes, experts int64
+	for _, layer := range g.Layers {
+		experts += int64(layer.Experts)
+		for _, span := range layer.Spans {
+			bytes += int64(layer.Experts) * span.Bytes
+		}
+	}
+	return bytes / max(1, experts)
 }
 
 func (e *lesEngine) Stats() engineStats {
@@ -103,6 +116,7 @@ func (e *lesEngine) Stats() engineStats {
 	stats := engineStats{
 		BytesDemand: s.DemandBytes, BytesPrefetch: s.PrefetchBytes,
 		StallNS: int64(s.Stall), PredictNS: int64(s.Predict), NodesNS: int64(s.Nodes), Nodes: s.NodesComputed,
+		CallbackNS: int64(s.Callback), Callbacks: s.Callbacks,
 		Issued: s.PrefetchIssued, Useful: s.Useful, Wasted: s.Wasted, Late: s.Late, Cancelled: s.Cancelled, Retries: s.Retries, CutPercent: s.CutPercent,
 		Warmed: s.Warmed, WarmUseful: s.WarmUseful, WarmBytes: s.WarmBytes,
 	}
@@ -113,6 +127,7 @@ func (e *lesEngine) Stats() engineStats {
 }
 
 func (e *lesEngine) ResetStats()               { e.engine.ResetStats() }
+func (e *lesEngine) WaitPopulated()            { e.engine.WaitPopulated() }
 func (e *lesEngine) Geometry() expert.Geometry { return e.streamed.Geometry() }
 func (e *lesEngine) Warm(keys []expert.Key)    { e.engine.Warm(keys) }
 func (e *lesEngine) Hot(n int) []sched.Use     { return e.engine.Hot(n) }
@@ -131,6 +146,7 @@ type residentEngine struct{ reason string }
 func (r residentEngine) Plan() enginePlan          { return enginePlan{Reason: r.reason} }
 func (r residentEngine) Stats() engineStats        { return engineStats{} }
 func (r residentEngine) ResetStats()               {}
+func (r residentEngine) WaitPopulated()            {}
 func (r residentEngine) Geometry() expert.Geometry { return expert.Geometry{} }
 func (r residentEngine) Warm([]expert.Key)         {}
 func (r residentEngine) Hot(int) []sched.Use       { return nil }

@@ -66,12 +66,10 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 	case opts.step > c.Int("ctx"):
 		return opts, usagef("--step: %d is more than --ctx %d", opts.step, c.Int("ctx"))
 	}
-	les, slots, err := parseLES(c)
+	les, err := parseLES(c)
 	switch {
 	case err != nil:
 		return opts, err
-	case len(slots) > 1:
-		return opts, usagef("--les-slots: %q is a list; trace takes one number", c.String("les-slots"))
 	case les.mode == lesOff:
 		return opts, usagef("--les off: only streamed experts are recorded")
 	}

@@ -64,14 +64,15 @@ func TestReplayOfARecordingAgreesWithTheEngine(t *testing.T) {
 			t.Fatalf("%v: exit code %d: %s%s", args, code, stdout, stderr)
 		}
 	}
-	var bench benchReport
+	var report benchReport
 	var replay replayReport
-	if err := errors.Join(json.Unmarshal(mustRead(t, measured), &bench), json.Unmarshal(mustRead(t, replayed), &replay)); err != nil {
+	if err := errors.Join(json.Unmarshal(mustRead(t, measured), &report), json.Unmarshal(mustRead(t, replayed), &replay)); err != nil {
 		t.Fatal(err)
 	}
 	if len(replay.Counts) != 2 || len(replay.Runs) != 4 {
 		t.Fatalf("report is %+v", replay)
 	}
+	bench := report.Arms[0]
 	// The order in which the engine gives experts back depends on threads.
 	if lfru, opt := replay.Counts[0], replay.Counts[1]; lfru.Slots != bench.Slots || lfru.HitRate < *bench.HitRate-0.03 || lfru.HitRate > *bench.HitRate+0.03 || opt.HitRate < lfru.HitRate {
 		t.Errorf("replayed %+v and %+v, measured %v with %d slots", lfru, opt, *bench.HitRate, bench.Slots)

@@ -19,7 +19,7 @@ func warmFlag() cli.Flag {
 }
 
 // parseWarm returns the file to use, empty for none.
-func parseWarm(c *cli.Context, les lesOptions, slots []int) (string, error) {
+func parseWarm(c *cli.Context, les lesOptions) (string, error) {
 	switch {
 	case !c.IsSet(warmFlagName):
 		return "", nil
@@ -27,8 +27,6 @@ func parseWarm(c *cli.Context, les lesOptions, slots []int) (string, error) {
 		return "", usagef("--%s is empty", warmFlagName)
 	case les.mode == lesOff:
 		return "", usagef("--les off and --%s contradict", warmFlagName)
-	case len(slots) > 1:
-		return "", usagef("--%s and a list of --les-slots contradict: each would warm the next", warmFlagName)
 	}
 	return checkReplaceable(warmFlagName, c.String(warmFlagName), warm.Magic, "a warm file")
 }

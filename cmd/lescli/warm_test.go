@@ -94,7 +94,7 @@ func TestWarmFileIsCheckedBeforeTheWork(t *testing.T) {
 	}
 	expectFailure(t, exitUsage, []string{"--les off and --les-warm contradict"}, run("--les", "off", "--les-warm", "x")...)
 	expectFailure(t, exitUsage, []string{"--les-warm is empty"}, run("--les-warm", "")...)
-	expectFailure(t, exitUsage, []string{"--les-warm and a list"}, "bench", "-m", model, "--les-slots", "1,2", "--les-warm", "x")
+	expectFailure(t, exitUsage, []string{"--les-warm and several arms"}, "bench", "-m", model, "--sweep", "slots=1,2", "--les-warm", "x")
 	expectFailure(t, exitError, []string{"--les-warm", model, "is there and is not a warm file"}, run("--les-warm", model)...)
 	expectFailure(t, exitError, []string{"--les-warm", "no such file"}, run("--les-warm", filepath.Join(dir, "none", "x"))...)
 	expectFailure(t, exitError, []string{"--les-warm", "not a regular file"}, run("--les-warm", dir)...)

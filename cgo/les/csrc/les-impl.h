@@ -70,6 +70,8 @@ struct les_model {
     _Atomic int32_t      open;  // 0 before les_model_open and after les_model_close
     _Atomic int32_t      running; // nodes being computed; les_model_close waits until there is none
 
+    _Atomic int32_t whole_layers; // not ready-first: set by the host, loaded by compute threads
+
     // Publishes since the model was opened. Stored by the scheduler's threads, waited on by compute threads.
     _Atomic uint32_t progress;
     _Atomic int32_t  waiters;

@@ -108,10 +108,44 @@ void les_node_release(struct les_node * node, bool all) {
     }
 }
 
+// Sleeps until something is published. Returns the time it took.
+static uint64_t les_node_wait(struct les_node * node, uint32_t seen) {
+    const uint64_t start = les_now_ns();
+    les_wait(node->model, seen);
+    if (!atomic_load_explicit(&node->model->open, memory_order_seq_cst)) {
+        les_node_fail(node, "experts were closed while a step was running");
+    }
+    return les_now_ns() - start;
+}
+
+static bool les_node_is_whole(const struct les_node * node) {
+    for (int32_t i = 0; i < node->head->n_entries; i++) {
+        const uint32_t word = les_entry_word(node, &node->entries[i]);
+        if (!(word & LES_WORD_FAILED) && (word & node->spans) != node->spans) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// Without ready-first: waits for all experts. Starved ones come only when others are given back, so then nothing is waited for.
+static uint64_t les_node_wait_whole(struct les_node * node) {
+    uint64_t stall = 0;
+    while (node->head->starved == 0) {
+        const uint32_t seen = atomic_load_explicit(&node->model->progress, memory_order_seq_cst);
+        if (atomic_load_explicit(&node->head->failed, memory_order_acquire) || les_node_is_whole(node)) {
+            break;
+        }
+        stall += les_node_wait(node, seen);
+    }
+    return stall;
+}
+
 // Computes until every unit is claimed. What this thread waited for bytes is added to the model's stall.
 void les_node_work(struct les_node * node, int ith, char * tmp) {
     const int32_t n = node->head->n_entries;
-    uint64_t stall = 0;
+    const bool whole = atomic_load_explicit(&node->model->whole_layers, memory_order_relaxed);
+    uint64_t stall = whole ? les_node_wait_whole(node) : 0;
     int32_t  from  = 0; // entries before this one have no units left
     for (;;) {
         // Ahead of the looks at failed and at the words: whatever changes after them changes progress too.
@@ -139,12 +173,7 @@ void les_node_work(struct les_node * node, int ith, char * tmp) {
         if (busy && !worked) {
             les_os_pause();
         } else if (!worked) {
-            const uint64_t start = les_now_ns();
-            les_wait(node->model, seen);
-            stall += les_now_ns() - start;
-            if (!atomic_load_explicit(&node->model->open, memory_order_seq_cst)) {
-                les_node_fail(node, "experts were closed while a step was running");
-            }
+            stall += les_node_wait(node, seen);
         }
     }
     atomic_fetch_add_explicit(&node->model->stall_ns, stall, memory_order_relaxed);

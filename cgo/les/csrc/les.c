@@ -151,6 +151,10 @@ void les_model_set_lookahead(struct les_model * model, int32_t layer, int32_t n_
     atomic_store_explicit(&model->layers[layer].lookahead, n_guesses, memory_order_relaxed);
 }
 
+void les_model_set_ready_first(struct les_model * model, bool ready_first) {
+    atomic_store_explicit(&model->whole_layers, !ready_first, memory_order_relaxed);
+}
+
 struct les_counters les_model_counters(struct les_model * m) {
     return (struct les_counters) {
         .stall_ns   = atomic_load_explicit(&m->stall_ns,   memory_order_relaxed),

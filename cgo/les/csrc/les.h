@@ -123,6 +123,10 @@ LES_API void les_model_publish(struct les_model * model, int32_t layer, int32_t 
 // Number of guesses per token for this layer; 0 turns its lookahead off.
 LES_API void les_model_set_lookahead(struct les_model * model, int32_t layer, int32_t n_guesses);
 
+// Ready-first, the default: an expert is computed as soon as its bytes are in place. Without it a layer's compute starts when
+// all its experts are in memory, which is what ready-first is measured against; a step with more experts than slots is as before.
+LES_API void les_model_set_ready_first(struct les_model * model, bool ready_first);
+
 LES_API struct les_counters les_model_counters(struct les_model * model);
 LES_API void                les_model_reset_counters(struct les_model * model);
 

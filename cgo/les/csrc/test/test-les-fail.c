@@ -81,6 +81,7 @@ static void failed_read_fails_the_step_and_no_more(void) {
         rig_init(&r, &chains[i % N_CHAINS], slots[i/N_CHAINS], 300);
         const int32_t layer = i % 2;
         const int32_t id    = *(const int32_t *) r.g.ids[layer]->data;
+        les_model_set_ready_first(r.m.les, i/2 % 2 == 0);
         set_fault(&r, layer, id);
         check_fails(&r, "the read failed");
         set_fault(&r, -1, 0);
@@ -204,6 +205,7 @@ static void close_ends_a_step_that_waits(void) {
     for (int i = 0; i < N_CHAINS; i++) {
         struct rig r;
         rig_init(&r, &chains[i], 5, 0);
+        les_model_set_ready_first(r.m.les, i % 2 == 0);
         pthread_mutex_lock(&r.s.lock);
         r.s.stuck = true;
         pthread_mutex_unlock(&r.s.lock);

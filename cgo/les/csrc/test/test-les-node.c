@@ -89,6 +89,29 @@ static void with_pool(const struct form * f, int32_t n_expert, int32_t n_slots, 
     fake_model_free(&m);
 }
 
+// Without ready-first a layer waits for all its experts, unless there are fewer slots than experts: then for none.
+static void whole_layers_equal_upstream_for_each_pool(void) {
+    const struct chain chains[] = {
+        { .act = ACT_SWIGLU, .n_tokens = 1, .n_used = 4, .n_threads = 3 },
+        { .act = ACT_SWIGLU, .n_tokens = 7, .n_used = 8, .n_threads = 2 },
+        { .act = ACT_SWIGLU, .n_tokens = 2, .n_used = 2, .n_threads = 2, .bias = true },
+    };
+    static const int32_t slots[] = { 1, 3, 8, 16 };
+    for (size_t i = 0; i < sizeof(slots)/sizeof(slots[0]); i++) {
+        const struct fake_layer layers[] = { layer_of(&forms[5], 0, 8), layer_of(&forms[5], 1, 8) };
+        struct fake_model m;
+        struct fake_sched s;
+        fake_model_init(&m, layers, 2, 4711);
+        fake_sched_init(&s, &m, slots[i], 1000);
+        les_model_set_ready_first(m.les, false);
+        for (int k = 0; k < 3; k++) {
+            compare(&m, &s, &forms[5], &chains[k], 7 + (uint64_t) k);
+        }
+        fake_sched_free(&s);
+        fake_model_free(&m);
+    }
+}
+
 static void each_form_equals_upstream_for_each_width(void) {
     const struct chain chains[] = {
         { .act = ACT_SWIGLU, .n_tokens = 1,  .n_used = 1, .n_threads = 1 },
@@ -204,6 +227,7 @@ int main(void) {
     RUN(each_activation_equals_upstream);
     RUN(each_pool_from_one_slot_to_all_equals_upstream);
     RUN(many_steps_in_turn_equal_upstream);
+    RUN(whole_layers_equal_upstream_for_each_pool);
     RUN(two_graphs_share_one_pool);
     printf("ok\n");
     return 0;

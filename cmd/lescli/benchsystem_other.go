@@ -1,0 +1,14 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"syscall"
+)
+
+var errBusy error = syscall.EBUSY
+
+func blockDevice(string) (string, error) {
+	return "", errors.New("limiting the reads of a device needs Linux")
+}
