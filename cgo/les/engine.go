@@ -27,7 +27,7 @@ type Config struct {
 	Usage         plan.Usage // of the context that will decode; Process is measured
 	Budget        int64      // for the whole process in bytes, used when SlotsPerLayer is negative
 	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
-	Lookahead     bool       // guess and read the next layer's experts
+	Lookahead     bool       // guess and read the next layer's experts, unless there is a slot for each
 	Lanes         int        // reads in flight, 0 for sched.LanesDefault
 	// WholeLayers computes a layer only when all its experts are in memory,
 	// instead of each as it comes: what ready-first is measured against.
@@ -71,6 +71,9 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	if err = s.geometry.CheckSizes(e.files.Sizes()); err != nil {
 		return nil, errors.Join(err, e.files.Close())
 	}
+	if e.plan.SlotCount == e.plan.All {
+		config.Lookahead = false // soon nothing is missing
+	}
 	e.handle = cgo.NewHandle(e)
 	if C.les_bridge_open(s.model, C.int32_t(e.plan.SlotCount), C.uintptr_t(e.handle)) != 0 {
 		err = s.takeError("opening the experts")
@@ -86,7 +89,21 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	C.les_model_set_ready_first(s.model, C.bool(!config.WholeLayers))
 	e.arena = populate(s.model, e.plan.Slots)
 	e.setLookahead(config.Lookahead)
+	if e.plan.SlotCount == e.plan.All {
+		e.sched.Warm(everyExpert(s.geometry))
+	}
 	return e, nil
+}
+
+// everyExpert lists all experts, layer by layer. With a slot for each there is
+// nothing to choose: idle lanes bring them all, and soon nothing is missing.
+func everyExpert(g expert.Geometry) (keys []expert.Key) {
+	for layer, l := range g.Layers {
+		for id := range l.Experts {
+			keys = append(keys, expert.Key{Layer: int32(layer), ID: int32(id)})
+		}
+	}
+	return keys
 }
 
 func (e *Engine) schedConfig(config Config) sched.Config {
