@@ -10,6 +10,7 @@
 //	sim      recorded routes through policies, and the scheduler on a virtual clock
 //	warm     files that say what was hot
 //	plan     how the memory of a process is divided
+//	layout   where the bytes of a rewritten file lie
 //
 // What must always hold, where it is asserted, and the test that names it:
 //

@@ -14,6 +14,7 @@ type TensorType int32
 const (
 	F32  TensorType = C.GGML_TYPE_F32
 	F16  TensorType = C.GGML_TYPE_F16
+	I8   TensorType = C.GGML_TYPE_I8
 	Q8_0 TensorType = C.GGML_TYPE_Q8_0
 	Q3K  TensorType = C.GGML_TYPE_Q3_K
 	Q4K  TensorType = C.GGML_TYPE_Q4_K

@@ -7,7 +7,9 @@ import (
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cmd/lescli/internal/repack"
 	"github.com/les-project/les/lesext/expert"
+	"github.com/les-project/les/lesext/layout"
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/trace"
 )
@@ -20,6 +22,8 @@ type expertLayer struct {
 	experts   int
 	bytes     int64 // all experts of the layer
 	slotBytes int64 // what one expert takes in a slot
+
+	contiguous bool // slotBytes is that of an extent
 }
 
 // expertTensor is a tensor with one slice for each expert.
@@ -46,6 +50,7 @@ type modelFile struct {
 	totalBytes  int64
 	paths       []string       // of its parts, in the order of the loader
 	unknown     []expertTensor // shaped like experts under unknown names
+	contiguous  bool           // the file is repacked
 }
 
 // readModelFile reads the metadata of all parts of a model.
@@ -76,7 +81,11 @@ func readModelFile(path string) (*modelFile, error) {
 	layers := map[layerKey]*expertLayer{}
 	for i, part := range parts {
 		m.paths = append(m.paths, part.Path())
-		for _, tensor := range part.Tensors() {
+		tensors, err := m.stockTensors(part, layers)
+		if err != nil {
+			return nil, err
+		}
+		for _, tensor := range tensors {
 			m.add(i, tensor, layers)
 		}
 	}
@@ -84,17 +93,47 @@ func readModelFile(path string) (*modelFile, error) {
 	return m, nil
 }
 
+// stockTensors lists the tensors of a file under the names that the model knows
+// them by. Experts of a repacked file are where the first one is, fillers are
+// left out, and their layers have slots of one extent.
+func (m *modelFile) stockTensors(part *llama.File, layers map[layerKey]*expertLayer) ([]llama.TensorInfo, error) {
+	stored, err := repack.Layout(part)
+	if err != nil || stored == nil {
+		return part.Tensors(), err
+	}
+	m.contiguous = true
+	dataOff := part.DataOff()
+	tensors := slices.Clone(part.Tensors())
+	for _, layer := range stored.Layers {
+		layers[layerKey{layer.Block, layer.Kind}] = &expertLayer{
+			block: layer.Block, kind: layer.Kind, experts: layer.Experts, slotBytes: layer.Stride, contiguous: true,
+		}
+		for _, matrix := range layer.Parts {
+			tensors[matrix.Tensor].Off = dataOff + layer.Off + matrix.Off
+		}
+	}
+	kept := tensors[:0]
+	for i, tensor := range tensors {
+		if tensor.Name = stored.Names[i]; tensor.Name != "" {
+			kept = append(kept, tensor)
+		}
+	}
+	return kept, nil
+}
+
+// layoutName says how the experts lie in the file.
+func (m *modelFile) layoutName() string {
+	if m.contiguous {
+		return "contiguous"
+	}
+	return "stock"
+}
+
 // layerKey tells expert layers apart.
 type layerKey struct {
 	block int
 	kind  string
 }
-
-// expertKinds are the endings of the names of routed experts.
-var expertKinds = []string{"exps", "chexps"}
-
-// expertRoles are the names before the ending.
-var expertRoles = []string{"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_up"}
 
 // add accounts for one tensor.
 func (m *modelFile) add(part int, tensor llama.TensorInfo, layers map[layerKey]*expertLayer) {
@@ -105,11 +144,11 @@ func (m *modelFile) add(part int, tensor llama.TensorInfo, layers map[layerKey]*
 		return
 	}
 	slice := expertTensor{Name: tensor.Name, Bytes: tensor.Bytes, part: part, off: tensor.Off}
-	kind, known := expertKind(name)
+	parsed, known := layout.ParseName(tensor.Name)
 	if !known {
 		m.unknown = append(m.unknown, slice)
 	} else {
-		m.addTo(layers, layerKey{block, kind}, tensor)
+		m.addTo(layers, layerKey{block, parsed.Kind}, tensor)
 	}
 	if block < m.blocks-m.nextn {
 		m.sliced = append(m.sliced, slice)
@@ -125,24 +164,16 @@ func (m *modelFile) addTo(layers map[layerKey]*expertLayer, key layerKey, tensor
 	}
 	each := tensor.Bytes / tensor.Shape[2]
 	layer.bytes += tensor.Bytes
-	layer.slotBytes += les.SlotSpanBytes(expert.Span{Off: tensor.Off, Stride: each, Bytes: each})
-}
-
-// expertKind is the ending of the name of routed experts: exps for
-// ffn_up_exps.weight.
-func expertKind(name string) (kind string, known bool) {
-	stem, isWeight := strings.CutSuffix(name, ".weight")
-	at := strings.LastIndexByte(stem, '_')
-	if !isWeight || at < 0 {
-		return "", false
+	if layer.contiguous {
+		return
 	}
-	return stem[at+1:], slices.Contains(expertKinds, stem[at+1:]) && slices.Contains(expertRoles, stem[:at])
+	layer.slotBytes += les.SlotSpanBytes(expert.Span{Off: tensor.Off, Stride: each, Bytes: each})
 }
 
 // collect puts the layers in order.
 func (m *modelFile) collect(layers map[layerKey]*expertLayer) {
 	for block := range m.blocks {
-		for _, kind := range expertKinds {
+		for _, kind := range layout.Kinds {
 			layer, ok := layers[layerKey{block, kind}]
 			switch {
 			case !ok:

@@ -29,6 +29,7 @@ func inspectCommand() *cli.Command {
 type inspection struct {
 	Model           string         `json:"model"`             // file
 	Parts           int            `json:"parts"`             // files
+	Layout          string         `json:"layout"`            // stock, or contiguous after repack
 	Architecture    string         `json:"architecture"`      // general.architecture
 	Description     string         `json:"description"`       // llama.cpp's short text
 	FileTensorBytes int64          `json:"file_tensor_bytes"` // all tensors of all parts
@@ -104,7 +105,7 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 	defer lctx.Close()
 	memory := lctx.Memory()
 	r := &inspection{
-		Model: path, Parts: len(file.paths), Architecture: file.arch, Description: model.Description(),
+		Model: path, Parts: len(file.paths), Layout: file.layoutName(), Architecture: file.arch, Description: model.Description(),
 		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.blocks - file.nextn,
 		NextNBlocks: file.nextn, MoELayers: len(file.layers), Experts: file.experts, Used: file.used,
 		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes,
@@ -165,6 +166,7 @@ func (r *inspection) print(out io.Writer) {
 		fmt.Fprintf(out, "%-14s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("model", "%s (%d files, %d tensors, %s)", r.Model, r.Parts, r.Tensors, formatSize(r.FileTensorBytes))
+	line("layout", "%s", r.Layout)
 	line("architecture", "%s: %s", r.Architecture, r.Description)
 	line("layers", "%d, %d of them with routed experts, and %d NextN blocks", r.Layers, r.MoELayers, r.NextNBlocks)
 	if r.MoELayers > 0 {

@@ -52,3 +52,21 @@ func (p *progressLine) clear() {
 		p.shown = false
 	}
 }
+
+// transfer returns a function that shows how much of a file is done and how
+// long the rest will take at the pace so far.
+func (p *progressLine) transfer(what string) func(done, total int64) {
+	start := time.Now()
+	return func(done, total int64) {
+		p.show("%s: %s of %s%s", what, formatSize(done), formatSize(total), timeLeft(time.Since(start), done, total))
+	}
+}
+
+// timeLeft says how long the rest takes; nothing before there is a pace.
+func timeLeft(elapsed time.Duration, done, total int64) string {
+	if done <= 0 || elapsed < time.Second {
+		return ""
+	}
+	left := time.Duration(float64(elapsed) * float64(total-done) / float64(done))
+	return fmt.Sprintf(", %v left", left.Round(time.Second))
+}

@@ -11,6 +11,8 @@
 
 #define LES_MAX_SLOTS ((1 << (32 - LES_WORD_SLOT_SHIFT)) - 2) // a word holds the slot's number plus one
 
+#define LES_MATRIX_ALIGN 32 // of the matrices inside an extent of the contiguous layout
+
 // Wider steps than this are prefill: they stream whole layers and are not predicted.
 #define LES_PREDICT_TOKENS_MAX 8
 
@@ -23,6 +25,7 @@ struct les_weight {
     int32_t            file;
     uint64_t           off;   // file offset of expert 0, UINT64_MAX until the loader has told it
     uint64_t           stride; // from one expert to the next in the file
+    bool               contiguous; // its matrices are in the extents of the contiguous layout
     struct ggml_tensor * tensor;
 };
 
@@ -94,6 +97,7 @@ void les_op_predict(struct ggml_tensor * dst, int ith, int nth, void * userdata)
 // Places in op_params (int32 units) behind ggml's own custom parameters.
 enum {
     LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused; a lookahead node has its layer here
+    LES_PARAM_STRIDE = 8,  // of a tensor that the loader has only described: 64 bits
     LES_PARAM_GATING = 12, // llama.cpp's gating function of the router
     LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID
 };

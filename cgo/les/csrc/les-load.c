@@ -155,7 +155,7 @@ static void les_model_advise(struct les_model * model, const struct ggml_tensor 
     }
 }
 
-bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off) {
+bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off, uint64_t stride) {
     // Only the load that owns the model may look further into it: any other one runs beside its seal and its end.
     les_lock(&les_g.lock);
     struct les_model * model = les_g.loading && les_g.loading->owner == owner ? les_g.loading : NULL;
@@ -169,17 +169,22 @@ bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32
         return false;
     }
     struct les_weight * w = tensor->extra;
-    w->file   = file;
-    w->off    = off;
-    w->stride = tensor->nb[2];
+    w->file       = file;
+    w->off        = off;
+    w->stride     = stride > 0 ? stride : tensor->nb[2];
+    w->contiguous = stride > 0;
     return true;
 }
 
 // geometry
 
 // Order of use inside a layer; what has no known role comes first.
+enum { LES_ROLE_OTHER, LES_ROLE_GATE, LES_ROLE_UP, LES_ROLE_DOWN };
+
 static int les_role_rank(const char * role) {
-    return strncmp(role, "gate", 4) == 0 ? 1 : strncmp(role, "up", 2) == 0 ? 2 : strncmp(role, "down", 4) == 0 ? 3 : 0;
+    return strncmp(role, "gate", 4) == 0 ? LES_ROLE_GATE :
+           strncmp(role, "up",   2) == 0 ? LES_ROLE_UP   :
+           strncmp(role, "down", 4) == 0 ? LES_ROLE_DOWN : LES_ROLE_OTHER;
 }
 
 // Splits "blk.7.ffn_gate_up_exps.weight" into block 7, role "gate_up", kind "exps". A name of another form is
@@ -218,6 +223,25 @@ static int les_weight_compare(const void * a, const void * b) {
     return kinds != 0 ? kinds : rank_a - rank_b;
 }
 
+// True if a projection belongs to the span before it. In the contiguous layout that is so for all but down, which is used
+// after the others and has a ready bit of its own; the spans are made to touch, so that one read brings both.
+static bool les_span_takes(struct les_span * last, const struct les_weight * w) {
+    const uint64_t end = last->off + last->n_bytes;
+    if (last->file != w->file || last->stride != w->stride || w->off < end) {
+        return false;
+    }
+    if (!w->contiguous) {
+        return w->off == end;
+    }
+    if (w->off - end >= LES_MATRIX_ALIGN) {
+        return false;
+    }
+    last->n_bytes = w->off - last->off;
+    int32_t block;
+    char    kind[GGML_MAX_NAME];
+    return les_parse_name(w->tensor->name, &block, kind) != LES_ROLE_DOWN;
+}
+
 // Adds a projection to its layer: to the last span when it follows in the file, else as a span of its own.
 static int32_t les_layer_add(struct les_model * model, struct les_layer * layer, struct les_weight * w) {
     struct les_layer_info * info = &layer->info;
@@ -227,7 +251,7 @@ static int32_t les_layer_add(struct les_model * model, struct les_layer * layer,
         return -1;
     }
     struct les_span * last = info->n_spans > 0 ? &info->spans[info->n_spans - 1] : NULL;
-    if (last && last->file == w->file && last->stride == w->stride && last->off + last->n_bytes == w->off) {
+    if (last && les_span_takes(last, w)) {
         w->rel = last->n_bytes;
         last->n_bytes += n_bytes;
     } else {
@@ -243,10 +267,19 @@ static int32_t les_layer_add(struct les_model * model, struct les_layer * layer,
     return 0;
 }
 
+// True if the second span goes on where the first one ends, by the same number of blocks for every expert.
+static bool les_spans_touch(const struct les_span * a, const struct les_span * b) {
+    return a->file == b->file && a->stride == b->stride && a->stride % LES_ALIGN == 0 && a->off + a->n_bytes == b->off;
+}
+
 static void les_layer_place(struct les_model * model, struct les_layer * layer) {
     uint64_t at = 0;
     for (int32_t i = 0; i < layer->info.n_spans; i++) {
         struct les_span * s = &layer->info.spans[i];
+        const struct les_span * last = i > 0 ? s - 1 : NULL;
+        if (last && les_spans_touch(last, s)) { // in the slot as in the file; the block they meet in is shared
+            at = (last->slot_off + last->off % LES_ALIGN + last->n_bytes) / LES_ALIGN * LES_ALIGN;
+        }
         s->slot_off = at;
         at += les_span_slot_bytes(s->off, s->stride, s->n_bytes);
     }

@@ -13,6 +13,7 @@ endif()
 target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les.c
     ${GGML_LES_DIR}/les-load.c
+    ${GGML_LES_DIR}/les-layout.c
     ${GGML_LES_DIR}/les-graph.c
     ${GGML_LES_DIR}/les-os-${LES_OS}.c)
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)

@@ -141,13 +141,29 @@ struct ggml_cgraph;
 struct ggml_tensor;
 struct ggml_backend_buffer_type;
 struct ggml_backend_device;
+struct gguf_context;
+
+// What a loader is to make of a tensor that it found in a file.
+enum les_place {
+    LES_PLACE_PLAIN,   // as it is
+    LES_PLACE_EXPERTS, // its experts lie apart, in the extents of the contiguous layout
+    LES_PLACE_FILLER,  // takes up room and is no tensor of the model
+    LES_PLACE_REFUSED, // the metadata say what cannot be; the reason is in the log
+};
+
+// Looks a tensor up in the layout that the metadata of its file describe. Gives experts the name that the model knows
+// them by, sets off to the place of the first one and keeps the stride in meta. n_files is the number of the model's files.
+LES_API enum les_place les_hook_weight_place(const struct gguf_context * gguf, size_t n_files, uint64_t file_bytes, struct ggml_tensor * meta, uint64_t * off);
+
+// From one expert to the next in the file where they lie apart, 0 where they follow each other.
+LES_API uint64_t les_hook_weight_stride(const struct ggml_tensor * meta);
 
 // Buffer type for an expert tensor that is to be streamed, NULL if LES is off for this load.
 // owner identifies the load, dev is the CPU device.
 LES_API struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const struct ggml_tensor * meta, struct ggml_backend_device * dev);
 
-// Tells LES where a tensor's bytes are. True if the tensor is streamed and must not be read.
-LES_API bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off);
+// Tells LES where a tensor's bytes are; stride as above. True if the tensor is streamed and must not be read.
+LES_API bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off, uint64_t stride);
 
 // Replaces the nodes of one MoE layer by the fused one where they allow it; down is the last matrix product.
 LES_API struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_cgraph * gf, struct ggml_tensor * down, int32_t gating);

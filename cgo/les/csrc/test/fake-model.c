@@ -111,29 +111,66 @@ static void fake_model_offer(struct fake_model * m) {
     CHECK(m->buf_stream);
 }
 
-// Lays the tensors out in the files, with gaps, and tells the loader hook.
+// Fills the experts of one tensor, stride apart in their file, and tells the loader hook.
+static void fake_tensor_fill(struct fake_model * m, int32_t layer, int role, size_t off, size_t stride, uint64_t * state) {
+    struct ggml_tensor * t = m->stream[layer][role];
+    uint8_t * plain = m->plain[layer][role]->data;
+    const int f = layer % 2;
+    fill_weights(plain, t->type, ggml_nbytes(t), state);
+    for (int64_t e = 0; e < t->ne[2]; e++) {
+        memcpy(m->file[f] + off + (size_t) e*stride, plain + (size_t) e*t->nb[2], t->nb[2]);
+    }
+    CHECK(les_hook_weight_data(m, t, f, off, m->layers[layer].contiguous ? stride : 0));
+}
+
+static size_t round_up(size_t n, size_t align) {
+    return (n + align - 1)/align*align;
+}
+
+// The extents of a layer behind the given place: matrices in order of use, each on a multiple of 32. Returns their end.
+static size_t fake_extents_place(struct fake_model * m, int32_t layer, size_t end, bool fill, uint64_t * state) {
+    const size_t first = round_up(end, LES_ALIGN);
+    size_t at[FAKE_ROLES];
+    size_t n_bytes = 0;
+    for (int r = 0; r < FAKE_ROLES; r++) {
+        at[r]   = round_up(n_bytes, 32);
+        n_bytes = m->stream[layer][r] ? at[r] + m->stream[layer][r]->nb[2] : n_bytes;
+    }
+    const size_t stride = round_up(n_bytes, LES_ALIGN);
+    for (int r = 0; r < FAKE_ROLES && fill; r++) {
+        if (m->stream[layer][r]) {
+            fake_tensor_fill(m, layer, r, first + at[r], stride, state);
+        }
+    }
+    return first + (size_t) m->layers[layer].n_expert*stride;
+}
+
+// The tensors of a layer behind the given place, down first, with gaps. Returns their end.
+static size_t fake_tensors_place(struct fake_model * m, int32_t layer, size_t end, bool fill, uint64_t * gaps, uint64_t * state) {
+    for (int r = FAKE_ROLES - 1; r >= 0; r--) {
+        struct ggml_tensor * t = m->stream[layer][r];
+        if (!t) {
+            continue;
+        }
+        const size_t off = end + 8*(chance(gaps) % 600);
+        end = off + ggml_nbytes(t);
+        if (fill) {
+            fake_tensor_fill(m, layer, r, off, t->nb[2], state);
+        }
+    }
+    return end;
+}
+
 static void fake_model_place(struct fake_model * m, uint64_t * state) {
     for (int pass = 0; pass < 2; pass++) { // sizes first, then bytes
         size_t end[2] = { 8, 4096 - 8 };
         uint64_t gaps = 88172645463325252ull;
         for (int32_t i = 0; i < m->n_layers; i++) {
-            for (int r = FAKE_ROLES - 1; r >= 0; r--) {
-                struct ggml_tensor * t = m->stream[i][r];
-                if (!t) {
-                    continue;
-                }
-                const int f = i % 2;
-                const size_t off = end[f] + 8*(chance(&gaps) % 600);
-                end[f] = off + ggml_nbytes(t);
-                if (pass == 1) {
-                    fill_weights(m->file[f] + off, t->type, ggml_nbytes(t), state);
-                    memcpy(m->plain[i][r]->data, m->file[f] + off, ggml_nbytes(t));
-                    CHECK(les_hook_weight_data(m, t, f, off));
-                }
-            }
+            end[i % 2] = m->layers[i].contiguous ? fake_extents_place(m, i, end[i % 2], pass == 1, state) :
+                                                   fake_tensors_place(m, i, end[i % 2], pass == 1, &gaps, state);
         }
         for (int f = 0; f < 2 && pass == 0; f++) {
-            m->file[f]       = malloc(end[f]);
+            m->file[f]       = calloc(1, end[f]);
             m->file_bytes[f] = end[f];
             CHECK(m->file[f]);
         }
@@ -156,7 +193,7 @@ void fake_model_init(struct fake_model * m, const struct fake_layer * layers, in
     fake_model_offer(m);
     fake_model_place(m, &seed);
     for (struct ggml_tensor * t = ggml_get_first_tensor(m->ctx_plain); t; t = ggml_get_next_tensor(m->ctx_plain, t)) {
-        CHECK(!les_hook_weight_data(m, t, 0, 0)); // read by the loader as ever; routers are noted
+        CHECK(!les_hook_weight_data(m, t, 0, 0, 0)); // read by the loader as ever; routers are noted
     }
     CHECK(les_model_seal(m->les) == n_layers);
 }

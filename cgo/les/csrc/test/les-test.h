@@ -72,6 +72,7 @@ struct fake_layer {
     int32_t        n_ff;
     enum ggml_type type[FAKE_ROLES]; // gate may be missing
     bool           merged;           // "gate_up" in place of gate and up, of up's type
+    bool           contiguous;       // an expert is one extent of its file
     bool           router;           // has ffn_gate_inp.weight
     bool           router_bias;
     bool           router_select;
@@ -98,7 +99,8 @@ struct fake_model {
     size_t                file_bytes[2];
 };
 
-// Builds, loads and seals. Tensors of odd layers lie in the second file; offsets are multiples of 8 only.
+// Builds, loads and seals. Tensors of odd layers lie in the second file; offsets are multiples of 8 only, but for
+// contiguous layers.
 void fake_model_init(struct fake_model * m, const struct fake_layer * layers, int32_t n_layers, uint64_t seed);
 void fake_model_free(struct fake_model * m); // drops the model's reference, then the buffer's
 

@@ -75,9 +75,10 @@ static void compare(struct fake_model * m, struct fake_sched * s, const struct f
     moe_graph_free(&stream);
 }
 
-// Two layers of one form, streamed through a pool of n_slots.
+// Two layers of one form, the second with the contiguous layout, streamed through a pool of n_slots.
 static void with_pool(const struct form * f, int32_t n_expert, int32_t n_slots, int32_t delay_us, const struct chain * chains, int n_chains) {
-    const struct fake_layer layers[] = { layer_of(f, 0, n_expert), layer_of(f, 1, n_expert) };
+    struct fake_layer layers[] = { layer_of(f, 0, n_expert), layer_of(f, 1, n_expert) };
+    layers[1].contiguous = true;
     struct fake_model m;
     struct fake_sched s;
     fake_model_init(&m, layers, 2, 1234567 + (uint64_t) n_slots);

@@ -45,7 +45,7 @@ static void load_data(struct load * l) {
     uint64_t off = 40;
     for (struct ggml_tensor * t = ggml_get_first_tensor(l->ctx); t; t = ggml_get_next_tensor(l->ctx, t)) {
         CHECK(les_hook_is_streamed(t));
-        CHECK(les_hook_weight_data(l, t, 0, off));
+        CHECK(les_hook_weight_data(l, t, 0, off, 0));
         off += ggml_nbytes(t) + 24;
     }
 }
@@ -134,7 +134,7 @@ static void unused_offer_can_be_withdrawn(void) {
     load_begin(&moe);
     struct ggml_tensor * t = load_tensor(&moe, "blk.0.ffn_up_exps.weight", 4);
     CHECK(!load_alloc(&moe));
-    CHECK(!les_hook_weight_data(&moe, t, 0, 0));
+    CHECK(!les_hook_weight_data(&moe, t, 0, 0, 0));
     check_open_refused(model);
     les_model_unref(model);
     load_end(&dense);
@@ -159,9 +159,9 @@ static void other_load_is_left_alone(void) {
     load_begin(&b);
     struct ggml_tensor * t = load_tensor(&b, "blk.0.ffn_up_exps.weight", 4);
     CHECK(!load_alloc(&b));
-    CHECK(!les_hook_weight_data(&b, t, 0, 0));
+    CHECK(!les_hook_weight_data(&b, t, 0, 0, 0));
     CHECK(les_model_seal(model) == 2);
-    CHECK(!les_hook_weight_data(&a, ggml_get_first_tensor(a.ctx), 0, 0)); // sealed: nobody is loading
+    CHECK(!les_hook_weight_data(&a, ggml_get_first_tensor(a.ctx), 0, 0, 0)); // sealed: nobody is loading
     load_end(&a);
     load_end(&b);
     les_model_unref(model);
@@ -228,7 +228,7 @@ static void seal_without_data_is_refused(void) {
     struct les_model * model = les_model_new();
     les_model_set_pending(model);
     CHECK(load_alloc(&l));
-    CHECK(les_hook_weight_data(&l, last, 0, 0));
+    CHECK(les_hook_weight_data(&l, last, 0, 0, 0));
     CHECK(les_model_seal(model) == -1);
     check_error(model, "blk.0.ffn_up_exps.weight: the loader has not said");
     check_open_refused(model);
@@ -322,7 +322,7 @@ static void * hammer(void * user) {
     load_begin(&l);
     struct ggml_tensor * t = load_tensor(&l, "blk.0.ffn_up_exps.weight", 4);
     for (int i = 0; i < 20000; i++) {
-        CHECK(!les_hook_weight_data(&l, t, 0, 0));
+        CHECK(!les_hook_weight_data(&l, t, 0, 0, 0));
     }
     load_end(&l);
     return NULL;

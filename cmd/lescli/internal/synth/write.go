@@ -3,12 +3,11 @@ package synth
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cmd/lescli/internal/outfile"
 )
 
 // Options choose the variant of a preset.
@@ -38,45 +37,19 @@ func Write(path string, preset Preset, opts Options) (err error) {
 	}
 	defer writer.Close()
 	total := writer.MetaBytes() + writer.DataBytes()
-	if err := checkSpace(path, total); err != nil {
-		return err
-	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	file, err := outfile.Create(path, total)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
+			err = errors.Join(err, file.Discard())
 		}
 	}()
 	if err := p.writeData(file, writer, opts); err != nil {
 		return err
 	}
-	return commit(file, path)
-}
-
-// commit makes the finished file durable under its own name.
-func commit(file *os.File, path string) error {
-	if err := file.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return file.Commit()
 }
 
 // header builds the metadata, vocabulary included.
@@ -138,11 +111,8 @@ type piece struct {
 
 // writeData writes the header and every tensor. Pieces are handed to one
 // worker a processor; each makes its bytes and writes them at their place.
-func (p *plan) writeData(file *os.File, writer *llama.Writer, opts Options) error {
+func (p *plan) writeData(file *outfile.File, writer *llama.Writer, opts Options) error {
 	total := writer.MetaBytes() + writer.DataBytes()
-	if err := file.Truncate(total); err != nil {
-		return err
-	}
 	if _, err := file.WriteAt(writer.Meta(), 0); err != nil {
 		return err
 	}
@@ -186,7 +156,7 @@ func (t *tensor) cut(at, size int64, pieces chan<- piece, stop <-chan struct{}) 
 
 // work makes and writes pieces until there are no more. After a failure the
 // rest is only drained, so that the sender never blocks.
-func work(file *os.File, pieces <-chan piece, seed uint64, done *progress) {
+func work(file *outfile.File, pieces <-chan piece, seed uint64, done *progress) {
 	var buf []byte
 	for piece := range pieces {
 		if done.failed() {

@@ -1,0 +1,108 @@
+// Package outfile writes large files that are either complete under their own
+// name or not there at all. A File is written under a temporary name in the
+// target's directory; Commit makes it durable and gives it its name, Discard
+// removes it. A File belongs to one goroutine, except that WriteAt may be called
+// by several.
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// ErrExists is returned by Check for a target that is there.
+var ErrExists = errors.New("exists")
+
+// File is a file that is being written.
+type File struct {
+	file *os.File // nil once it has been committed or discarded
+	path string
+}
+
+// Check refuses a target that cannot be written, or that is one of the inputs,
+// under whatever name. Unless force is set, one that exists is refused.
+func Check(path string, force bool, inputs ...string) error {
+	link, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if link.IsDir() {
+		return fmt.Errorf("%s: is a directory", path)
+	}
+	for _, input := range inputs {
+		in, err := os.Stat(input)
+		if err != nil {
+			return err
+		}
+		if out, err := os.Stat(path); err == nil && os.SameFile(in, out) {
+			return fmt.Errorf("%s: is the same file as the input %s", path, input)
+		}
+	}
+	if !force {
+		return fmt.Errorf("%s %w; --force replaces it", path, ErrExists)
+	}
+	return nil
+}
+
+// Create begins a file of that size. It refuses one that would fill its disk,
+// and takes the room at once where the file system can, so that the file is in
+// one piece and a full disk shows before anything is written.
+func Create(path string, bytes int64) (*File, error) {
+	if err := checkSpace(path, bytes); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return nil, err
+	}
+	f := &File{file: file, path: path}
+	if err := reserve(file, bytes); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %d bytes: %w", path, bytes, err), f.Discard())
+	}
+	return f, nil
+}
+
+// WriteAt implements io.WriterAt.
+func (f *File) WriteAt(p []byte, off int64) (int, error) { return f.file.WriteAt(p, off) }
+
+// Commit makes the finished file durable under its own name. If it fails,
+// Discard is still to be called.
+func (f *File) Commit() error {
+	err := f.file.Chmod(0o644)
+	if err == nil {
+		err = f.file.Sync()
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.file.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.file.Name(), f.path); err != nil {
+		return err
+	}
+	f.file = nil
+	dir, err := os.Open(filepath.Dir(f.path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Discard removes the file unless it has been committed. It may be called at
+// any time and more than once.
+func (f *File) Discard() error {
+	if f.file == nil {
+		return nil
+	}
+	f.file.Close() // it may be closed already; nothing of it is wanted
+	err := os.Remove(f.file.Name())
+	f.file = nil
+	return err
+}
