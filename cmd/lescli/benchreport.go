@@ -106,13 +106,14 @@ func (a *armRun) report() armReport {
 		report.PeakGroupBytes = max(report.PeakGroupBytes, sample.PeakGroupBytes)
 	}
 	report.LoadSeconds, report.Prefill, report.Decode = newSpread(loads).Median, newSpread(prefills), newSpread(decodes)
-	phase, name := decode, "decode"
+	phase, name, before := decode, "decode", prefill.Stats
 	if phase.Tokens == 0 {
-		phase, name = prefill, "prefill"
+		phase, name, before = prefill, "prefill", engineStats{}
 	}
 	report.engineSummary = engineSummary{LES: "off", LESReason: a.opened.Reason}
 	if a.opened.Streamed {
-		report.engineSummary = newEngineSummary(a.opened.Plan, phase.Stats, prefill.Stats, phase.Tokens)
+		report.engineSummary = newEngineSummary(a.opened.Plan, phase.Stats, before, phase.Tokens)
+		report.PrefillReadBytes = prefill.Stats.BytesDemand + prefill.Stats.BytesPrefetch
 	}
 	if a.stockLoad == "" {
 		report.Cost = newTokenCost(name, phase, a.opened.Plan.ExpertBytes)
