@@ -1,12 +1,16 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"testing"
 )
 
 func TestLadderAddsOneIdeaARung(t *testing.T) {
-	model, other := tinyModel(t, "tiny-qwen3moe"), tinyModel(t, "tiny-qwen3moe")
+	model, other := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "repacked.gguf")
+	if _, stderr, code := lescli("repack", model, other); code != exitOK {
+		t.Fatal(stderr)
+	}
 	report, _, _ := bench(t, "-m", model, "-n", "6", "-r", "1", "--warmup", "0", "--ladder", "--les-slots", "2", "--contiguous", other, "--q3k", model)
 	want := []string{"1 on demand", "2 + lookahead", "3 + ready-first and lanes", "4 + contiguous", "5 + cache", "6 + Q3_K experts", "all slots"}
 	if !slices.Equal(armNames(report), want) {

@@ -98,11 +98,11 @@ func (s *stockSource) sample(round int) (sample benchSample, err error) {
 	}
 	sample, err = parseStock(out.Bytes())
 	sample.Round, sample.PeakGroupBytes = round, group.peakBytes()
-	sample.PeakRSSBytes = peakOf(command)
+	sample.PeakRSSBytes = commandPeak(command)
 	return sample, err
 }
 
-func peakOf(command *exec.Cmd) int64 {
+func commandPeak(command *exec.Cmd) int64 {
 	if usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		return int64(usage.Maxrss) * maxrssUnit
 	}
