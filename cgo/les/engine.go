@@ -27,7 +27,7 @@ type Config struct {
 	Usage         plan.Usage // of the context that will decode; Process is measured
 	Budget        int64      // for the whole process in bytes, used when SlotsPerLayer is negative
 	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
-	Lookahead     bool       // guess and read the next layer's experts, unless there is a slot for each
+	Lookahead     bool       // guess and read the next layer's experts
 	Lanes         int        // reads in flight, 0 for sched.LanesDefault
 	// WholeLayers computes a layer only when all its experts are in memory,
 	// instead of each as it comes: what ready-first is measured against.
@@ -70,9 +70,6 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	}
 	if err = s.geometry.CheckSizes(e.files.Sizes()); err != nil {
 		return nil, errors.Join(err, e.files.Close())
-	}
-	if e.plan.SlotCount == e.plan.All {
-		config.Lookahead = false // soon nothing is missing
 	}
 	e.handle = cgo.NewHandle(e)
 	if C.les_bridge_open(s.model, C.int32_t(e.plan.SlotCount), C.uintptr_t(e.handle)) != 0 {

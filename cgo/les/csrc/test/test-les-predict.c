@@ -44,8 +44,18 @@ static void rig_run(struct rig * r) {
     fake_sched_check_idle(&r->s);
 }
 
-static double score(const struct rig * r, int32_t layer, const float * x, int32_t id, int32_t gating) {
-    const float * w = (const float *) r->m.router[layer]->data + (size_t) id*N_EMBD;
+// What is left of a row after Q8_0, in which the lookahead multiplies.
+static void through_q8_0(const float * in, float * out) {
+    char blocks[N_EMBD*2];
+    ggml_quantize_chunk(GGML_TYPE_Q8_0, in, blocks, 0, 1, N_EMBD, NULL);
+    ggml_get_type_traits(GGML_TYPE_Q8_0)->to_float(blocks, out, N_EMBD);
+}
+
+static double score(const struct rig * r, int32_t layer, const float * exact_x, int32_t id, int32_t gating) {
+    float w[N_EMBD];
+    float x[N_EMBD];
+    through_q8_0((const float *) r->m.router[layer]->data + (size_t) id*N_EMBD, w);
+    through_q8_0(exact_x, x);
     double logit = r->m.router_bias[layer] ? ((const float *) r->m.router_bias[layer]->data)[id] : 0.0;
     for (int i = 0; i < N_EMBD; i++) {
         logit += (double) w[i]*(double) x[i];
