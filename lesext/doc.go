@@ -5,11 +5,13 @@
 //	slot     the pool of expert slots and the eviction policies
 //	readq    the queue of reads, the lanes and the readers of model files
 //	predict  statistics of the lookahead
+//	tune     choosing between settings by the time of tokens
 //	sched    routed sets and guesses to hits, joins and reads
 //	trace    the last events, and files of routes, when asked for
 //	sim      recorded routes through policies, and the scheduler on a virtual clock
 //	warm     files that say what was hot
 //	plan     how the memory of a process is divided
+//	probe    how fast a file can be read, and what that implies
 //	layout   where the bytes of a rewritten file lie
 //
 // What must always hold, where it is asserted, and the test that names it:

@@ -86,21 +86,8 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	C.les_model_set_ready_first(s.model, C.bool(!config.WholeLayers))
 	e.arena = populate(s.model, e.plan.Slots)
 	e.setLookahead(config.Lookahead)
-	if e.plan.SlotCount == e.plan.All {
-		e.sched.Warm(everyExpert(s.geometry))
-	}
+	e.Warm(nil)
 	return e, nil
-}
-
-// everyExpert lists all experts, layer by layer. With a slot for each there is
-// nothing to choose: idle lanes bring them all, and soon nothing is missing.
-func everyExpert(g expert.Geometry) (keys []expert.Key) {
-	for layer, l := range g.Layers {
-		for id := range l.Experts {
-			keys = append(keys, expert.Key{Layer: int32(layer), ID: int32(id)})
-		}
-	}
-	return keys
 }
 
 func (e *Engine) schedConfig(config Config) sched.Config {

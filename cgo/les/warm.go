@@ -7,7 +7,29 @@ import (
 
 // Warm reads experts in the background into slots that are empty, the first ones
 // first, while nothing else is to be read.
-func (e *Engine) Warm(keys []expert.Key) { e.sched.Warm(keys) }
+// Where there is a slot for each expert, all others follow.
+func (e *Engine) Warm(keys []expert.Key) {
+	if e.plan.SlotCount == e.plan.All {
+		keys = append(keys[:len(keys):len(keys)], othersThan(keys, e.streamed.geometry)...)
+	}
+	e.sched.Warm(keys)
+}
+
+// othersThan lists the experts that are not among the given ones, layer by layer.
+func othersThan(keys []expert.Key, g expert.Geometry) (others []expert.Key) {
+	given := make(map[expert.Key]bool, len(keys))
+	for _, k := range keys {
+		given[k] = true
+	}
+	for layer, l := range g.Layers {
+		for id := range l.Experts {
+			if k := (expert.Key{Layer: int32(layer), ID: int32(id)}); !given[k] {
+				others = append(others, k)
+			}
+		}
+	}
+	return others
+}
 
 // Hot returns up to n experts that were used since Open, most used first.
 func (e *Engine) Hot(n int) []sched.Use { return e.sched.Hot(n) }

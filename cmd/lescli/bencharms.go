@@ -138,7 +138,9 @@ func parseSweep(parts []string) (sweepValues, error) {
 func sweepNames() string {
 	var names []string
 	for _, d := range sweepDimensions {
-		names = append(names, d.name)
+		if d.name != "prompt" && d.name != "bandwidth" { // these have flags of their own
+			names = append(names, d.name)
+		}
 	}
 	return strings.Join(names, ", ")
 }

@@ -48,8 +48,7 @@ type rung struct {
 	apply func(*benchArm)
 }
 
-// rungs are in the order in which the ideas build on each other; speculative
-// decoding will come last. The first is how engines that read experts on demand
+// rungs are in the order in which the ideas build on each other. The first is how engines that read experts on demand
 // work: the file as it is, one read at a time, a layer computed when all its
 // experts are in, and nothing kept.
 func (l ladder) rungs(base benchArm) []rung {

@@ -27,17 +27,17 @@ type engineSummary struct {
 	FloorBytes       int64          `json:"floor_bytes"`      // least budget
 	Resident         []expertTensor `json:"resident_experts"` // expert tensors that are not streamed
 	layerRates                      // of all layers
-	PerLayer         []layerReport  `json:"per_layer"`          // the same for each streamed layer
-	BytesPerToken    *float64       `json:"bytes_per_token"`    // read from the file
-	StallMSPerToken  *float64       `json:"stall_ms_per_token"` // mean over compute threads
-	DemandBytes      int64          `json:"demand_bytes"`       // read because a layer needed it
-	PrefetchBytes    int64          `json:"prefetch_bytes"`     // read on a guess
-	RetriedReads     int64          `json:"retried_reads"`      // reads that failed and were repeated
-	PrefillReadBytes int64          `json:"prefill_read_bytes"` // read while computing the prompt
-	WarmExperts      int64          `json:"warm_experts"`       // read ahead from a warm file, since the start
-	CutPercent       int            `json:"lookahead_cut_percent"`
-	WarmUseful       int64          `json:"warm_useful"` // of them used before they lost their slot
-	WarmBytes        int64          `json:"warm_bytes"`  // read for them
+	PerLayer         []layerReport  `json:"per_layer"`             // the same for each streamed layer
+	BytesPerToken    *float64       `json:"bytes_per_token"`       // read from the file
+	StallMSPerToken  *float64       `json:"stall_ms_per_token"`    // mean over compute threads
+	DemandBytes      int64          `json:"demand_bytes"`          // read because a layer needed it
+	PrefetchBytes    int64          `json:"prefetch_bytes"`        // read on a guess
+	RetriedReads     int64          `json:"retried_reads"`         // reads that failed and were repeated
+	PrefillReadBytes int64          `json:"prefill_read_bytes"`    // read while computing the prompt
+	WarmExperts      int64          `json:"warm_experts"`          // read ahead from a warm file, since the start
+	CutPercent       int            `json:"lookahead_cut_percent"` // of guesses, below which there is no prefetch
+	WarmUseful       int64          `json:"warm_useful"`           // of them used before they lost their slot
+	WarmBytes        int64          `json:"warm_bytes"`            // read for them
 }
 
 // layerRates are what the lookahead and the slots were worth; null without
@@ -101,7 +101,7 @@ func (s *engineSummary) print(out io.Writer) {
 		fmt.Fprintf(out, "experts: hit %s, join %s, miss %s; lookahead: recall %s, precision %s; as the previous token: %s\n",
 			percent(s.HitRate), percent(s.JoinRate), percent(s.MissRate), percent(s.Recall), percent(s.Precision), percent(s.PreviousOverlap))
 	}
-	if s.CutPercent > 100 {
+	if s.CutPercent > 100 && s.Recall != nil {
 		fmt.Fprintln(out, "lookahead: turned off, tokens take longer with it")
 	}
 	if s.BytesPerToken != nil {

@@ -79,10 +79,24 @@ func TestWarmFileOfAnotherModelIsIgnoredInOneLine(t *testing.T) {
 }
 
 func TestBenchIsWarmToo(t *testing.T) {
+	model, dir := tinyModel(t, "tiny-qwen3moe"), t.TempDir()
+	warmFile, report := filepath.Join(dir, "warm"), filepath.Join(dir, "report")
+	for range 2 {
+		_, stderr, code := lescli("bench", "-m", model, "-n", "8", "-r", "1", "--les-slots", "2", "--les-warm", warmFile, "--json", report)
+		if code != exitOK {
+			t.Fatal(stderr)
+		}
+	}
+	if text := string(mustRead(t, report)); !strings.Contains(text, `"warm_experts": `) || strings.Contains(text, `"warm_experts": 0`) {
+		t.Errorf("the second run was not warm: %s", text)
+	}
+}
+
+func TestAWarmFileDoesNotKeepTheOtherExpertsAway(t *testing.T) {
 	model, warmFile := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "warm")
 	for range 2 {
-		if _, stderr, code := lescli("bench", "-m", model, "-n", "8", "-r", "1", "--les-slots", "2", "--les-warm", warmFile); code != exitOK {
-			t.Fatal(stderr)
+		if s, _ := warmRun(t, model, warmFile, "--les-slots", "all", "-n", "40"); s.WarmExperts == 0 {
+			t.Error("nothing was read in the background")
 		}
 	}
 }

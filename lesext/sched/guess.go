@@ -20,7 +20,8 @@ var cuts = [...]int{2 * predict.Whole, predict.Whole / 2, predict.Whole / 4}
 // about the next one, and keeps the rest.
 const cutFirst = 2
 
-// decodeTokensMax is the widest step that counts as decode.
+// decodeTokensMax is the widest step that counts as decode: wider ones are not
+// guessed for, see LES_PREDICT_TOKENS_MAX on the C side.
 const decodeTokensMax = 8
 
 // tuneLocked chooses the cut for the step that begins with the first layer.
@@ -33,6 +34,17 @@ func (s *Scheduler) tuneLocked(layer, tokens int) {
 	default:
 		m.cut = cuts[m.chooser.Step(s.config.Now())]
 	}
+}
+
+// cutLocked is the cut that holds but for trials.
+func (s *Scheduler) cutLocked() int {
+	switch {
+	case s.config.Lookahead == 0:
+		return cuts[0]
+	case s.mu.chooser != nil:
+		return cuts[s.mu.chooser.Best()]
+	}
+	return s.mu.cut
 }
 
 // guessLocked protects a guessed expert and queues the reads of what is missing.

@@ -43,8 +43,8 @@ type Stats struct {
 	Evictions int64 // experts that lost their slot to another
 	Starved   int64 // routed experts for which there was no slot at once
 
-	// CutPercent is how often guesses must come true to get a prefetch, at
-	// present; above 100 there are none.
+	// CutPercent is how often guesses must come true to get a prefetch, as chosen
+	// last; above 100 there are none. A trial that is running does not show.
 	CutPercent int
 
 	Layers []LayerStats
@@ -111,7 +111,7 @@ func (s *Scheduler) Stats() Stats {
 	defer s.mu.Unlock()
 	stats := s.mu.stats
 	stats.Pending = int64(s.mu.table.Unused())
-	stats.CutPercent = 100 * s.mu.cut / predict.Whole
+	stats.CutPercent = 100 * s.cutLocked() / predict.Whole
 	for i, tracked := range s.mu.tracker.AppendStats(make([]predict.LayerStats, 0, s.index.Layers())) {
 		layer := LayerStats{LayerStats: tracked, LookupStats: s.mu.counts[i].LookupStats}
 		stats.LookupStats = stats.LookupStats.plus(layer.LookupStats)

@@ -7,10 +7,11 @@ import "slices"
 
 const (
 	// restSteps is how long the chosen setting runs undisturbed before the first
-	// trial. Every trial that changes nothing doubles it, up to restStepsMax, so
-	// that a settled choice costs next to nothing: a rival that is a tenth slower
-	// then costs one token of a thousand.
-	restSteps    = 64
+	// trial: a setting that loses is given up within the first answer. Every trial
+	// that changes nothing makes the next rest restGrowth times as long, up to
+	// restStepsMax, so that a settled choice costs next to nothing.
+	restSteps    = 24
+	restGrowth   = 4
 	restStepsMax = 4096
 	// settleSteps are not counted after a change: they still run on what the
 	// other setting left in memory.
@@ -25,8 +26,10 @@ const (
 	// winsNeeded is how many trials in a row a rival must win. One in twelve is
 	// won by chance where steps differ by a tenth among themselves.
 	winsNeeded = 2
-	// losePercent ends a trial after its first pair.
-	losePercent = 15
+	// clearPercent is a difference that ends a trial, either way, after clearPairs
+	// pairs: four times what the medians of 12 steps differ by when nothing does.
+	clearPercent = 8
+	clearPairs   = 2
 )
 
 // Chooser picks one of several settings, numbered from zero; all others take
@@ -76,14 +79,10 @@ func (c *Chooser) Step(now int64) int {
 	return c.current()
 }
 
-// Interrupt tells that something else than a step like the others has run: the
-// time since the last one says nothing, and a trial starts over.
-func (c *Chooser) Interrupt() {
-	c.known = false
-	if c.block >= 0 {
-		c.begin(0)
-	}
-}
+// Interrupt tells that something else than a step like the others has run, as a
+// prompt between two answers. The time since the last step says nothing; what
+// was counted before stays, so that trials end however short the answers are.
+func (c *Chooser) Interrupt() { c.known = false }
 
 func (c *Chooser) current() int {
 	if c.block >= 0 && c.block%2 == 1 {
@@ -107,8 +106,11 @@ func (c *Chooser) advance() {
 		c.left = c.rest
 	case c.block < 0:
 		c.begin(0)
-	case c.block == 1 && c.rivalTakes(100+losePercent):
+	case c.block == 2*clearPairs-1 && c.rivalTakes(100+clearPercent):
 		c.end(false)
+	case c.block == 2*clearPairs-1 && !c.rivalTakes(100-clearPercent):
+		c.wins = winsNeeded
+		c.end(true)
 	case c.block == 2*pairs-1:
 		c.end(!c.rivalTakes(100 - gainPercent))
 	default:
@@ -127,7 +129,7 @@ func (c *Chooser) end(won bool) {
 		c.best, c.rival = c.rival, c.best
 		c.rest = restSteps
 	} else {
-		c.rest = min(2*c.rest, restStepsMax)
+		c.rest = min(restGrowth*c.rest, restStepsMax)
 	}
 	c.wins = 0
 	c.rival = c.nextRival(c.rival)

@@ -59,11 +59,17 @@ func TestTrialsOfASettledChoiceAreRare(t *testing.T) {
 	}
 }
 
-func TestABadRivalIsGivenUpAfterOnePair(t *testing.T) {
-	c := New(2, 0)
-	ran := drive(c, restSteps+2*(settleSteps+blockSteps)+1, []int64{1000, 2000})
-	if ran[1] != settleSteps+blockSteps || c.block >= 0 {
-		t.Errorf("the rival ran %d steps, trial at block %d; want %d steps and a rest", ran[1], c.block, settleSteps+blockSteps)
+func TestAClearDifferenceEndsATrialEarly(t *testing.T) {
+	const trial = 2 * clearPairs * (settleSteps + blockSteps)
+	for _, test := range []struct {
+		cost []int64
+		best int
+	}{{[]int64{1000, 1400}, 0}, {[]int64{1000, 700}, 1}} {
+		c := New(2, 0)
+		ran := drive(c, restSteps+trial+1, test.cost)
+		if c.block >= 0 || c.Best() != test.best || ran[0]+ran[1] != restSteps+trial+1 {
+			t.Errorf("costs %v: chose %d, trial at block %d after %v steps", test.cost, c.Best(), c.block, ran)
+		}
 	}
 }
 
@@ -78,17 +84,38 @@ func TestAChangedWorldIsNoticed(t *testing.T) {
 
 func TestAnInterruptionIsNotTakenForAStep(t *testing.T) {
 	c := New(2, 0)
-	now := int64(0)
-	for i := range 3000 {
-		setting := c.Step(now)
-		now += 1000 + int64(setting)*100
-		if i%40 == 39 { // a long prompt, while a trial runs or not
-			c.Interrupt()
-			now += 1_000_000
-		}
+	for now := int64(0); c.block < 1; now += 1000 {
+		c.Step(now)
 	}
-	if c.Best() != 0 {
-		t.Error("a prompt was counted against a setting")
+	c.Interrupt()
+	c.left = blockSteps - 1 // counting, if the time were known
+	c.Step(1_000_000_000)
+	if n := len(c.times[1]); n != 0 {
+		t.Errorf("%d times counted over an interruption", n)
+	}
+	c.Step(1_000_001_000)
+	if n := len(c.times[1]); n != 1 {
+		t.Errorf("%d times counted after the next step, want 1", n)
+	}
+}
+
+func TestTrialsEndHoweverShortTheAnswersAre(t *testing.T) {
+	for _, every := range []int{3, 10, 40, 64} {
+		c := New(3, 2)
+		now, rival := int64(0), 0
+		for i := range 20000 {
+			if setting := c.Step(now); setting != c.Best() {
+				rival++
+			}
+			now += 1000
+			if i%every == every-1 {
+				c.Interrupt()
+				now += 1_000_000
+			}
+		}
+		if share := float64(rival) / 20000; share > 0.05 {
+			t.Errorf("a prompt every %d steps: %.1f %% of the steps ran with a rival", every, 100*share)
+		}
 	}
 }
 

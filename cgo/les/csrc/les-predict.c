@@ -30,17 +30,16 @@ static float les_selection_score(float logit, const struct les_router * r, int32
     return les_gating_apply(logit, gating) + ((const float *) r->select->data)[i];
 }
 
-// Rows of the next layer's router on x, claimed in stretches by all threads. Returns true on the thread that ended it.
-static bool les_predict_rows(const struct les_node * node, struct les_head * head, const struct les_router * r, int32_t gating) {
+// Rows of the next layer's router on x, claimed in stretches by all threads.
+static void les_predict_rows(const struct les_node * node, struct les_head * head, const struct les_router * r, int32_t gating) {
     const struct ggml_tensor * w = node->router;
     const int64_t n_tokens = node->x->ne[2];
     const int32_t stretch  = 32;
     const struct les_input in = les_input_x(node, w, node->xq_guess);
-    bool ended = false;
     for (;;) {
         const int32_t r0 = atomic_fetch_add_explicit(&head->predict_next, stretch, memory_order_relaxed);
         if (r0 >= w->ne[1]) {
-            return ended;
+            return;
         }
         const int32_t r1 = MIN(r0 + stretch, (int32_t) w->ne[1]);
         for (int64_t t = 0; t < n_tokens; t++) {
@@ -50,7 +49,7 @@ static bool les_predict_rows(const struct les_node * node, struct les_head * hea
                 scores[i] = les_selection_score(scores[i], r, gating, i);
             }
         }
-        ended = atomic_fetch_add_explicit(&head->predict_done, r1 - r0, memory_order_acq_rel) + (r1 - r0) == w->ne[1];
+        atomic_fetch_add_explicit(&head->predict_done, r1 - r0, memory_order_acq_rel);
     }
 }
 

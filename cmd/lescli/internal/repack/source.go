@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/layout"
@@ -74,6 +75,9 @@ func (s *source) check() error {
 		for _, key := range part.Keys() {
 			if key == layout.KeyVersion {
 				return fmt.Errorf("%s: has the contiguous layout already", part.Path())
+			}
+			if strings.HasPrefix(key, layout.KeyPrefix) {
+				return fmt.Errorf("%s: key %s would be lost: names that begin with %s are those of the layout", part.Path(), key, layout.KeyPrefix)
 			}
 		}
 		if part.Alignment() != first.Alignment() && len(part.Tensors()) > 0 {
