@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,5 +162,20 @@ func TestSlotsFromNoneToMoreThanThereAre(t *testing.T) {
 	_, stderr, code := lescli("run", "-m", model, "-p", "x", "-n", "3", "--les-budget", "900G")
 	if code != exitOK || !strings.Contains(stderr, "32 expert slots for 32 experts") {
 		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestAReportDoesNotReplaceAModel(t *testing.T) {
+	model := filepath.Join(t.TempDir(), "model.gguf")
+	if _, stderr, code := lescli("synth", model, "--preset", "tiny-qwen3moe"); code != exitOK {
+		t.Fatal(stderr)
+	}
+	before := mustRead(t, model)
+	for _, flag := range []string{"--json", "--html"} {
+		expectFailure(t, exitError, []string{flag, model, "is there and is not a report"}, "bench", "-m", model, "-n", "2", "-r", "1", flag, model)
+	}
+	expectFailure(t, exitError, []string{"--json", "is there and is not a report"}, "run", "-m", model, "-p", "x", "-n", "2", "--json", model)
+	if !bytes.Equal(before, mustRead(t, model)) {
+		t.Error("the model has changed")
 	}
 }

@@ -33,9 +33,18 @@ func checkReport(c *cli.Context) error {
 		if !info.IsDir() {
 			return fmt.Errorf("--%s: %s is not a directory", flag, filepath.Dir(name))
 		}
+		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+			if _, err := checkReplaceable(flag, name, reportBegin[flag], "a report"); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
+
+// reportBegin is how the reports of each flag begin. A file that begins in
+// another way, a model for one, is not replaced by them.
+var reportBegin = map[string]string{"json": "{", "html": "<!DOCTYPE html>"}
 
 // printJSON writes a report to a stream.
 func printJSON(out io.Writer, report any) error {

@@ -35,6 +35,9 @@ func Check(path string, force bool, inputs ...string) error {
 	if link.IsDir() {
 		return fmt.Errorf("%s: is a directory", path)
 	}
+	if target, err := os.Stat(path); err == nil && !target.Mode().IsRegular() {
+		return fmt.Errorf("%s: is not a regular file, nothing may take its place", path)
+	}
 	for _, input := range inputs {
 		in, err := os.Stat(input)
 		if err != nil {
