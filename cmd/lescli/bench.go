@@ -49,7 +49,7 @@ func armFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "sweep", Usage: "NAME=VALUE,VALUE: an arm for each value of " + sweepNames() + "; slots and budget may be off: everything resident"},
 		&cli.StringFlag{Name: "memory", Usage: "run arms that read in a memory control group of this size, page cache included (root)"},
-		&cli.StringFlag{Name: "bandwidth", Usage: "limits of reads from the device a second, like none,1G,0.5G: an arm for each (root)"},
+		&cli.StringFlag{Name: "bandwidth", Usage: "limits of reads from the device a second, like none,1G,0.5G, at least 1M: an arm for each (root)"},
 		&cli.StringFlag{Name: "stock", Usage: "an unpatched llama-bench, for arms to compare with"},
 		&cli.StringFlag{Name: "stock-load", Value: "mmap", Usage: "its load modes: mmap, none or both"},
 		&cli.IntFlag{Name: "stock-n", Usage: "tokens it generates (default: as -n)"},
@@ -159,7 +159,11 @@ func parseValues(c *cli.Context) (sweepValues, error) {
 	}
 	if c.IsSet("bandwidth") {
 		for _, text := range strings.Split(c.String("bandwidth"), ",") {
-			values["bandwidth"] = append(values["bandwidth"], strings.TrimSpace(text))
+			text = strings.TrimSpace(text)
+			if _, err := parseBandwidth(text); err != nil {
+				return nil, err
+			}
+			values["bandwidth"] = append(values["bandwidth"], text)
 		}
 	}
 	return values, nil

@@ -129,3 +129,11 @@ func TestReadLimitSlowsTheFlash(t *testing.T) {
 		t.Fatalf("bandwidths are %+v", report.Bandwidth)
 	}
 }
+
+func TestReadLimitsThatWouldHoldAProcessAreRefused(t *testing.T) {
+	for _, text := range []string{"1", "1023K", "none,1048575"} {
+		for _, les := range [][]string{{"--les-slots", "0"}, {"--les", "off"}} {
+			expectFailure(t, exitUsage, []string{"--bandwidth", "less than 1M"}, append([]string{"bench", "-m", "x", "--bandwidth", text}, les...)...)
+		}
+	}
+}
