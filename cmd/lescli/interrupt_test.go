@@ -14,7 +14,12 @@ import (
 // had time to start.
 func interruptSoon(t *testing.T) {
 	t.Helper()
-	timer := time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGINT) })
+	signalSoon(t, syscall.SIGINT)
+}
+
+func signalSoon(t *testing.T, signal syscall.Signal) {
+	t.Helper()
+	timer := time.AfterFunc(300*time.Millisecond, func() { syscall.Kill(os.Getpid(), signal) })
 	t.Cleanup(func() { timer.Stop() })
 }
 
@@ -39,5 +44,16 @@ func TestInterruptEndsAMeasurementAndLeavesNothing(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		signalSoon(t, signal)
+		stdout, stderr, code := lescli("bench", "-m", model, "-n", "100000", "--sweep", "slots=0,1")
+		if code != exitError || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
+			t.Errorf("%v: exit code %d: %s%s", signal, code, stdout, stderr)
+		}
 	}
 }
