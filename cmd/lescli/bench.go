@@ -68,6 +68,8 @@ type benchOptions struct {
 	rounds    int
 	processes string
 	stock     stockOptions
+	ladder    ladder
+	slotsFlag string // flag whose arms differ in slots, empty without one
 	verbose   bool
 }
 
@@ -90,7 +92,11 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 	if err != nil {
 		return opts, err
 	}
-	opts.arms, err = parseArms(c, base, values, opts.stock)
+	if opts.ladder, err = parseLadder(c); err != nil {
+		return opts, err
+	}
+	opts.slotsFlag = slotsFlag(opts.ladder, values)
+	opts.arms, err = parseArms(c, base, values, opts)
 	return opts, err
 }
 
@@ -168,7 +174,7 @@ func parseValues(c *cli.Context) (sweepValues, error) {
 }
 
 // parseArms makes the arms and puts them into their limits.
-func parseArms(c *cli.Context, base benchArm, values sweepValues, stock stockOptions) (arms []benchArm, err error) {
+func parseArms(c *cli.Context, base benchArm, values sweepValues, opts benchOptions) (arms []benchArm, err error) {
 	var memory int64
 	if c.IsSet("memory") {
 		if memory, err = parseSize("memory", c.String("memory")); err != nil {
@@ -176,15 +182,13 @@ func parseArms(c *cli.Context, base benchArm, values sweepValues, stock stockOpt
 		}
 	}
 	bases := []benchArm{base}
-	if ladder, err := parseLadder(c); err != nil {
-		return nil, err
-	} else if ladder.on {
-		bases = ladder.arms(base)
+	if opts.ladder.on {
+		bases = opts.ladder.arms(base)
 	}
 	if arms, err = values.arms(bases); err != nil {
 		return nil, err
 	}
-	arms = stock.arms(arms)
+	arms = opts.stock.arms(arms)
 	if base.Warm != "" && (len(arms) > 1 || c.String("processes") == processesSample) {
 		return nil, usagef("--%s and several arms or processes contradict: each would warm the next", warmFlagName)
 	}
