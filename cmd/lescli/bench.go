@@ -96,6 +96,9 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 		return opts, err
 	}
 	opts.slotsFlag = slotsFlag(opts.ladder, values)
+	if err = checkSlotsFlag(c, opts); err != nil {
+		return opts, err
+	}
 	opts.arms, err = parseArms(c, base, values, opts)
 	return opts, err
 }

@@ -190,3 +190,14 @@ func TestBenchRefusesContradictingFlags(t *testing.T) {
 	}
 	expectFailure(t, exitError, []string{"--stock", "no/such/bench"}, "bench", "-m", "x", "--stock", "no/such/bench")
 }
+
+func TestBenchRefusesASweepOfSlotsBesideFlagsThatSetThem(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--sweep slots and --les off":         {"--sweep", "slots=0,1", "--les", "off"},
+		"--sweep slots and --les-slots":       {"--sweep", "slots=0,1", "--les-slots", "2"},
+		"--sweep slots and --les-budget":      {"--sweep", "slots=off", "--les-budget", "1G"},
+		"--sweep budget and --les-budget con": {"--sweep", "budget=1G,2G", "--les-budget", "1G"},
+	} {
+		expectFailure(t, exitUsage, []string{want}, append([]string{"bench", "-m", "x"}, args...)...)
+	}
+}

@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+)
 
 // slotsFlag is the flag that asks for arms with several numbers of slots, empty
 // without one.
@@ -14,6 +18,22 @@ func slotsFlag(l ladder, values sweepValues) string {
 		return "--sweep budget"
 	}
 	return ""
+}
+
+// checkSlotsFlag refuses a sweep of slots beside flags that set them for all arms.
+func checkSlotsFlag(c *cli.Context, opts benchOptions) error {
+	if opts.slotsFlag == "" || opts.ladder.on {
+		return nil
+	}
+	if c.String("les") == "off" {
+		return usagef("%s and --les off contradict: the value off is an arm that streams nothing", opts.slotsFlag)
+	}
+	for _, name := range []string{"les-budget", "les-slots"} {
+		if c.IsSet(name) {
+			return usagef("%s and --%s contradict: the sweep sets it for each arm", opts.slotsFlag, name)
+		}
+	}
+	return nil
 }
 
 // checkBenchModels refuses models that the flags make no sense for, before
