@@ -34,7 +34,24 @@ func checkReport(c *cli.Context) error {
 			return fmt.Errorf("--%s: %s is not a directory", flag, filepath.Dir(name))
 		}
 	}
+	if c.String("json") != "" && c.String("html") != "" && finalName(c.String("json")) == finalName(c.String("html")) {
+		return usagef("--json and --html contradict: both name the file %s", c.String("json"))
+	}
 	return nil
+}
+
+// finalName is the name by which a file that may not be there is told from
+// others: absolute, without links.
+func finalName(name string) string {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil {
+		name = filepath.Join(dir, filepath.Base(name))
+	}
+	if absolute, err := filepath.Abs(name); err == nil {
+		name = absolute
+	}
+	return name
 }
 
 // printJSON writes a report to a stream.
