@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +47,7 @@ func armFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "sweep", Usage: "NAME=VALUE,VALUE: an arm for each value of " + sweepNames() + "; slots and budget may be off: everything resident"},
 		&cli.StringFlag{Name: "memory", Usage: "run arms that read in a memory control group of this size, page cache included (root)"},
-		&cli.StringFlag{Name: "bandwidth", Usage: "limits of reads from the device a second, like none,1G,0.5G: an arm for each (root)"},
+		&cli.StringFlag{Name: "bandwidth", Usage: "limits of reads from the device a second, like none,1G,0.5G, at least 1M: an arm for each (root)"},
 		&cli.StringFlag{Name: "stock", Usage: "an unpatched llama-bench, for arms to compare with"},
 		&cli.StringFlag{Name: "stock-load", Value: "mmap", Usage: "its load modes: mmap, none or both"},
 		&cli.IntFlag{Name: "stock-n", Usage: "tokens it generates (default: as -n)"},
@@ -70,6 +68,8 @@ type benchOptions struct {
 	rounds    int
 	processes string
 	stock     stockOptions
+	ladder    ladder
+	slotsFlag string // flag whose arms differ in slots, empty without one
 	verbose   bool
 }
 
@@ -92,7 +92,14 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 	if err != nil {
 		return opts, err
 	}
-	opts.arms, err = parseArms(c, base, values, opts.stock)
+	if opts.ladder, err = parseLadder(c); err != nil {
+		return opts, err
+	}
+	opts.slotsFlag = slotsFlag(opts.ladder, values)
+	if err = checkSlotsFlag(c, opts); err != nil {
+		return opts, err
+	}
+	opts.arms, err = parseArms(c, base, values, opts)
 	return opts, err
 }
 
@@ -159,14 +166,18 @@ func parseValues(c *cli.Context) (sweepValues, error) {
 	}
 	if c.IsSet("bandwidth") {
 		for _, text := range strings.Split(c.String("bandwidth"), ",") {
-			values["bandwidth"] = append(values["bandwidth"], strings.TrimSpace(text))
+			text = strings.TrimSpace(text)
+			if _, err := parseBandwidth(text); err != nil {
+				return nil, err
+			}
+			values["bandwidth"] = append(values["bandwidth"], text)
 		}
 	}
 	return values, nil
 }
 
 // parseArms makes the arms and puts them into their limits.
-func parseArms(c *cli.Context, base benchArm, values sweepValues, stock stockOptions) (arms []benchArm, err error) {
+func parseArms(c *cli.Context, base benchArm, values sweepValues, opts benchOptions) (arms []benchArm, err error) {
 	var memory int64
 	if c.IsSet("memory") {
 		if memory, err = parseSize("memory", c.String("memory")); err != nil {
@@ -174,15 +185,13 @@ func parseArms(c *cli.Context, base benchArm, values sweepValues, stock stockOpt
 		}
 	}
 	bases := []benchArm{base}
-	if ladder, err := parseLadder(c); err != nil {
-		return nil, err
-	} else if ladder.on {
-		bases = ladder.arms(base)
+	if opts.ladder.on {
+		bases = opts.ladder.arms(base)
 	}
 	if arms, err = values.arms(bases); err != nil {
 		return nil, err
 	}
-	arms = stock.arms(arms)
+	arms = opts.stock.arms(arms)
 	if base.Warm != "" && (len(arms) > 1 || c.String("processes") == processesSample) {
 		return nil, usagef("--%s and several arms or processes contradict: each would warm the next", warmFlagName)
 	}
@@ -219,7 +228,7 @@ func runBench(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
+	ctx, stop := interruptible(c.Context)
 	defer stop()
 	return measureArms(ctx, c, opts)
 }

@@ -9,9 +9,10 @@ import (
 	"testing"
 )
 
-// TestMain lets the test program stand in for lescli where bench starts it.
+// TestMain lets the test program stand in for lescli where bench, or a test of
+// bench, starts it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == benchWorkerName {
+	if len(os.Args) > 1 && (os.Args[1] == benchWorkerName || os.Args[1] == "bench") {
 		os.Exit(realMain(os.Args, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
@@ -188,4 +189,15 @@ func TestBenchRefusesContradictingFlags(t *testing.T) {
 		})
 	}
 	expectFailure(t, exitError, []string{"--stock", "no/such/bench"}, "bench", "-m", "x", "--stock", "no/such/bench")
+}
+
+func TestBenchRefusesASweepOfSlotsBesideFlagsThatSetThem(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--sweep slots and --les off":         {"--sweep", "slots=0,1", "--les", "off"},
+		"--sweep slots and --les-slots":       {"--sweep", "slots=0,1", "--les-slots", "2"},
+		"--sweep slots and --les-budget":      {"--sweep", "slots=off", "--les-budget", "1G"},
+		"--sweep budget and --les-budget con": {"--sweep", "budget=1G,2G", "--les-budget", "1G"},
+	} {
+		expectFailure(t, exitUsage, []string{want}, append([]string{"bench", "-m", "x"}, args...)...)
+	}
 }

@@ -86,11 +86,24 @@ func setReadyFirst(arm *benchArm, text string) error {
 }
 
 func setBandwidth(arm *benchArm, text string) (err error) {
-	arm.bandwidthBytes = 0
-	if text != "none" {
-		arm.bandwidthBytes, err = parseSize("bandwidth", text)
-	}
+	arm.bandwidthBytes, err = parseBandwidth(text)
 	return err
+}
+
+// bandwidthMin is the least limit of reads: below it a single read can hold a
+// process, which cannot be ended meanwhile, for minutes.
+const bandwidthMin = 1 << 20
+
+// parseBandwidth reads a value of --bandwidth; 0 is none.
+func parseBandwidth(text string) (int64, error) {
+	if text == "none" {
+		return 0, nil
+	}
+	bytes, err := parseSize("bandwidth", text)
+	if err == nil && bytes < bandwidthMin {
+		err = usagef("--bandwidth: %q is less than 1M a second", text)
+	}
+	return bytes, err
 }
 
 // setCount makes a setter of a number with these bounds.

@@ -27,6 +27,8 @@ type kernelLimits struct {
 type controlGroup struct {
 	dirs        []string // one for each controller in version 1 of the interface
 	peak        string   // file with the most memory there was, empty without a limit
+	throttle    string   // file that limits reads, empty without a limit
+	unthrottled string   // what lifts that limit
 	memoryBytes int64
 }
 
@@ -79,10 +81,23 @@ func (l kernelLimits) limitReads(g *controlGroup, name string) error {
 	if err != nil {
 		return err
 	}
+	file, limit := "io.max", fmt.Sprintf("%s rbps=%d", l.device, l.bandwidthBytes)
+	g.unthrottled = l.device + " rbps=max"
 	if old {
-		return setLimit(dir, "blkio.throttle.read_bps_device", fmt.Sprintf("%s %d", l.device, l.bandwidthBytes))
+		file, limit = "blkio.throttle.read_bps_device", fmt.Sprintf("%s %d", l.device, l.bandwidthBytes)
+		g.unthrottled = l.device + " 0"
 	}
-	return setLimit(dir, "io.max", fmt.Sprintf("%s rbps=%d", l.device, l.bandwidthBytes))
+	g.throttle = filepath.Join(dir, file)
+	return setLimit(dir, file, limit)
+}
+
+// lift ends the limit of reads. A process that waits for a read cannot be ended
+// before.
+func (g *controlGroup) lift() error {
+	if g == nil || g.throttle == "" {
+		return nil
+	}
+	return setLimit(filepath.Dir(g.throttle), filepath.Base(g.throttle), g.unthrottled)
 }
 
 // makeGroup makes the group's directory for a controller, by its name in

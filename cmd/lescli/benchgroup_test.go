@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // written finds the only file of that name below a directory.
@@ -86,7 +90,7 @@ func groupsAllowed(t *testing.T, limits kernelLimits) {
 // leftGroups are control groups of this process that were not removed.
 func leftGroups(t *testing.T) []string {
 	t.Helper()
-	left, err := filepath.Glob(filepath.Join(cgroupRoot, "*", "les-bench-*"))
+	left, err := filepath.Glob(filepath.Join(cgroupRoot, "*", fmt.Sprintf("les-bench-%d-*", os.Getpid())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,5 +131,66 @@ func TestReadLimitSlowsTheFlash(t *testing.T) {
 	report, _, _ := bench(t, "-m", model, "-n", "4", "-r", "1", "--les-slots", "0", "--bandwidth", "none,64M")
 	if len(report.Bandwidth) != 2 || report.Bandwidth[1].LimitBytes != 64<<20 {
 		t.Fatalf("bandwidths are %+v", report.Bandwidth)
+	}
+}
+
+func TestReadLimitsThatWouldHoldAProcessAreRefused(t *testing.T) {
+	for _, text := range []string{"1", "1023K", "none,1048575"} {
+		for _, les := range [][]string{{"--les-slots", "0"}, {"--les", "off"}} {
+			expectFailure(t, exitUsage, []string{"--bandwidth", "less than 1M"}, append([]string{"bench", "-m", "x", "--bandwidth", text}, les...)...)
+		}
+	}
+}
+
+func TestLiftedLimitIsTheKernelsWordForNone(t *testing.T) {
+	old, unified := t.TempDir(), t.TempDir()
+	if err := os.Mkdir(filepath.Join(old, "blkio"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(unified, "cgroup.controllers"), []byte("io\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ root, below, file, want string }{
+		{old, "blkio", "blkio.throttle.read_bps_device", "254:0 0"}, {unified, "", "io.max", "254:0 rbps=max"},
+	} {
+		g, err := kernelLimits{root: c.root, bandwidthBytes: 1 << 30, device: "254:0"}.enter()
+		if err = errors.Join(err, g.lift()); err != nil {
+			t.Fatal(err)
+		}
+		if got := written(t, filepath.Join(c.root, c.below), c.file); got != c.want {
+			t.Errorf("%s has %q, want %q", c.file, got, c.want)
+		}
+	}
+}
+
+// A process that waits for a throttled read ends soon after the context does.
+func TestCancelEndsAThrottledProcess(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	device, err := blockDevice(model)
+	if err != nil {
+		t.Skipf("no block device under the temporary directory: %v", err)
+	}
+	limits := kernelLimits{root: cgroupRoot, bandwidthBytes: 16 << 10, device: device}
+	groupsAllowed(t, limits)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	process, err := startWorker(ctx, limits, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(time.Second, cancel)
+	begin := time.Now()
+	_, err = process.ask(workerRequest{Probe: &probeSettings{Paths: []string{model}, Bytes: 256 << 10, Depths: []int{4}, Seconds: 1}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+	if err := process.close(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("the process ended after %v", took)
+	}
+	if left := leftGroups(t); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }

@@ -69,3 +69,20 @@ func TestPageThatCannotBeWrittenIsRefusedFirst(t *testing.T) {
 	expectFailure(t, exitError, []string{"--html", dir}, "bench", "-m", "none.gguf", "--html", dir)
 	expectFailure(t, exitError, []string{"--html", "none"}, "bench", "-m", "none.gguf", "--html", filepath.Join(dir, "none", "x.html"))
 }
+
+func TestReportsCannotShareAFile(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.WriteFile("there", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"link": "there", "sub": "."} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for json, html := range map[string]string{"x": "./x", "y": filepath.Join(dir, "y"), "there": "link", "z": "sub/z"} {
+		expectFailure(t, exitUsage, []string{"--json and --html", json}, "bench", "-m", "x", "--json", json, "--html", html)
+	}
+	expectFailure(t, exitError, []string{"no such file"}, "bench", "-m", "none", "--json", "x", "--html", "y")
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -43,4 +44,48 @@ func TestLadderRefusesWhatItSetsItself(t *testing.T) {
 	}
 	expectFailure(t, exitUsage, []string{"--contiguous needs --ladder"}, "bench", "-m", "x", "--contiguous", "y")
 	expectFailure(t, exitUsage, []string{"--q3k is empty"}, "bench", "-m", "x", "--ladder", "--q3k", "")
+}
+
+func TestLadderRefusesOtherModels(t *testing.T) {
+	model, other, dense := tinyModel(t, "tiny-qwen3moe"), tinyModel(t, "tiny-gptoss"), tinyModel(t, "tiny-qwen3")
+	repacked := filepath.Join(t.TempDir(), "other.gguf")
+	if _, stderr, code := lescli("repack", other, repacked); code != exitOK {
+		t.Fatal(stderr)
+	}
+	for _, c := range []struct{ args, parts []string }{
+		{[]string{"-m", model, "--ladder", "--contiguous", model}, []string{"--contiguous: " + model, "stock layout"}},
+		{[]string{"-m", model, "--ladder", "--contiguous", repacked}, []string{"--contiguous: " + repacked, model, "architecture"}},
+		{[]string{"-m", model, "--ladder", "--q3k", other}, []string{"--q3k: " + other, model, "architecture"}},
+		{[]string{"-m", dense, "--ladder"}, []string{"--ladder: " + dense, "no routed experts"}},
+		{[]string{"-m", dense, "--sweep", "slots=0,1"}, []string{"--sweep slots: " + dense, "no routed experts"}},
+	} {
+		expectFailure(t, exitError, c.parts, append([]string{"bench", "-n", "1", "-r", "1"}, c.args...)...)
+	}
+}
+
+func TestDifferenceOfModelsIsNamed(t *testing.T) {
+	layer := expertLayer{block: 1, kind: "exps", experts: 8, bytes: 100}
+	model := modelFile{arch: "a", blocks: 2, experts: 8, used: 2, embedding: 64, expertWidth: 32, layers: []expertLayer{layer}}
+	smaller := model
+	smaller.totalBytes, smaller.layers = 1, []expertLayer{{block: 1, kind: "exps", experts: 8, bytes: 70, contiguous: true}}
+	if got := model.difference(&smaller); got != "" {
+		t.Errorf("bytes and layout make another model: %s", got)
+	}
+	for want, change := range map[string]func(*modelFile){
+		"architecture":           func(m *modelFile) { m.arch = "b" },
+		"3 layers":               func(m *modelFile) { m.blocks = 3 },
+		"16 experts, not 8":      func(m *modelFile) { m.experts = 16 },
+		"4 experts a token":      func(m *modelFile) { m.used = 4 },
+		"33 rows an expert":      func(m *modelFile) { m.expertWidth = 33 },
+		"in block 0":             func(m *modelFile) { m.layers = []expertLayer{{block: 0, kind: "exps", experts: 8}} },
+		"0 layers with routed":   func(m *modelFile) { m.layers = nil },
+		"65 columns, not 64":     func(m *modelFile) { m.embedding = 65 },
+		"4 exps in block 1, not": func(m *modelFile) { m.layers = []expertLayer{{block: 1, kind: "exps", experts: 4}} },
+	} {
+		other := model
+		change(&other)
+		if got := model.difference(&other); !strings.Contains(got, want) {
+			t.Errorf("difference is %q, want %q", got, want)
+		}
+	}
 }

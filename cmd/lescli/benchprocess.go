@@ -53,14 +53,19 @@ func startWorker(ctx context.Context, limits kernelLimits, log io.Writer) (*work
 }
 
 // groupCommand is a command that runs inside a control group. The shell joins
-// the group before it becomes the command, so that all memory is counted.
+// the group before it becomes the command, so that all memory is counted. The
+// end of the context kills it, and so does the end of this process where the
+// system can do that.
 func groupCommand(ctx context.Context, group *controlGroup, program string, args ...string) *exec.Cmd {
-	if group == nil {
-		return exec.CommandContext(ctx, program, args...)
+	if group != nil {
+		const join = `n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit; shift; n=$((n - 1)); done; exec "$@"`
+		line := append([]string{"-c", join, "sh", strconv.Itoa(len(group.dirs))}, group.joinFiles()...)
+		program, args = "/bin/sh", append(append(line, program), args...)
 	}
-	const join = `n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1" || exit; shift; n=$((n - 1)); done; exec "$@"`
-	line := append([]string{"-c", join, "sh", strconv.Itoa(len(group.dirs))}, group.joinFiles()...)
-	return exec.CommandContext(ctx, "/bin/sh", append(append(line, program), args...)...)
+	command := exec.CommandContext(ctx, program, args...)
+	command.SysProcAttr = dieWithParent()
+	command.Cancel = func() error { return errors.Join(group.lift(), command.Process.Kill()) }
+	return command
 }
 
 // ask sends a request and waits for its answer.

@@ -63,6 +63,9 @@ func (r *benchRun) prepare(opts benchOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := checkBenchModels(opts, files); err != nil {
+		return err
+	}
 	r.dropOptional(files)
 	for _, arm := range r.arms {
 		arm.paths = files[arm.Model].paths

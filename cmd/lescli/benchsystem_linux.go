@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,4 +33,10 @@ func blockDevice(path string) (string, error) {
 		return "", err
 	}
 	return strings.TrimSpace(string(text)), nil
+}
+
+// dieWithParent has the kernel kill a process when the thread that started it
+// ends. That is the main thread, which commands are locked to.
+func dieWithParent() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

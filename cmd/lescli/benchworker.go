@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/les-project/les/cgo/llama"
 	"github.com/urfave/cli/v2"
@@ -47,7 +48,8 @@ func runBenchWorker(c *cli.Context) (err error) {
 	if err := noArguments(c); err != nil {
 		return err
 	}
-	signal.Ignore(os.Interrupt) // Ctrl-C reaches the parent too, which ends this process in its own time
+	// These reach the parent too, which ends this process in its own time.
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	w := &benchWorker{ctx: ctx, log: c.App.ErrWriter}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/les-project/les/lesext/probe"
@@ -81,7 +79,7 @@ func runDoctor(c *cli.Context) error {
 	if err := checkReport(c); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(c.Context)
 	defer stop()
 	d, err := diagnose(ctx, path, time.Duration(seconds)*time.Second, newProgressLine(c.App.ErrWriter))
 	if err != nil {

@@ -71,7 +71,12 @@ func inAndOut(c *cli.Context) (in, out string, err error) {
 }
 
 // interruptible ends the context with the signals that ask a program to stop,
-// so that it removes what it has not finished.
+// so that it removes what it has not finished. A hangup stays ignored under
+// nohup.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signal.NotifyContext(ctx, signals...)
 }

@@ -69,24 +69,38 @@ func parseReplay(c *cli.Context) (opts replayOptions, err error) {
 			return opts, usagef("--%s is of no use without --bandwidth", name)
 		}
 	}
-	if !opts.timed {
-		return opts, nil
+	if opts.timed {
+		err = opts.parseDevice(c)
+	}
+	return opts, err
+}
+
+// deviceTimeMax bounds the times of a device: sums of far longer ones would not
+// fit the virtual clock.
+const deviceTimeMax = time.Hour
+
+// parseDevice reads what --bandwidth makes use of.
+func (opts *replayOptions) parseDevice(c *cli.Context) (err error) {
+	for _, name := range []string{"latency", "compute"} {
+		if c.Duration(name) > deviceTimeMax {
+			return usagef("--%s: %v is more than %v", name, c.Duration(name), deviceTimeMax)
+		}
 	}
 	opts.device = sim.Device{Latency: c.Duration("latency"), Lanes: c.Int("lanes"), Compute: c.Duration("compute")}
 	if opts.device.BytesPerSecond, err = parseSize("bandwidth", c.String("bandwidth")); err != nil {
-		return opts, err
+		return err
 	}
 	if opts.guesses, err = parseInts(c, "guesses", 0); err != nil {
-		return opts, err
+		return err
 	}
 	check := opts.device
 	if !c.IsSet("compute") {
 		check.Compute = 1 // of the recording
 	}
 	if err := check.Validate(); err != nil {
-		return opts, usageError{err}
+		return usageError{err}
 	}
-	return opts, nil
+	return nil
 }
 
 func runReplay(c *cli.Context) error {

@@ -39,12 +39,29 @@ func checkReport(c *cli.Context) error {
 			}
 		}
 	}
+	if c.String("json") != "" && c.String("html") != "" && finalName(c.String("json")) == finalName(c.String("html")) {
+		return usagef("--json and --html contradict: both name the file %s", c.String("json"))
+	}
 	return nil
 }
 
 // reportBegin is how the reports of each flag begin. A file that begins in
 // another way, a model for one, is not replaced by them.
 var reportBegin = map[string]string{"json": "{", "html": "<!DOCTYPE html>"}
+
+// finalName is the name by which a file that may not be there is told from
+// others: absolute, without links.
+func finalName(name string) string {
+	if target, err := filepath.EvalSymlinks(name); err == nil {
+		name = target
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(name)); err == nil {
+		name = filepath.Join(dir, filepath.Base(name))
+	}
+	if absolute, err := filepath.Abs(name); err == nil {
+		name = absolute
+	}
+	return name
+}
 
 // printJSON writes a report to a stream.
 func printJSON(out io.Writer, report any) error {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/les-project/les/cgo/llama"
 	"github.com/urfave/cli/v2"
@@ -50,7 +48,7 @@ func runRun(c *cli.Context) error {
 		return err
 	}
 	// The second signal ends the program at once.
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interruptible(c.Context)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 
 	"github.com/les-project/les/cgo/llama"
@@ -95,7 +93,7 @@ func runTrace(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
+	ctx, stop := interruptible(c.Context)
 	defer stop()
 	s, err := openSession(ctx, opts.session)
 	if err != nil {

@@ -106,6 +106,8 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 		"--guesses: -1":            {"replay", text, "--bandwidth", "1G", "--guesses", "-1"},
 		"--bandwidth: \"fast\"":    {"replay", text, "--bandwidth", "fast"},
 		"compute time of -1ns":     {"replay", text, "--bandwidth", "1G", "--compute", "-1ns"},
+		"--latency: 1h0m0.001s is": {"replay", text, "--bandwidth", "1G", "--latency", "3600.001s"},
+		"--compute: 2000000h0m0s":  {"replay", text, "--bandwidth", "1G", "--compute", "2000000h"},
 		"--n: 0 must be more than": {"trace", "-m", "x", "-o", out, "-n", "0"},
 	}
 	for want, args := range usage {
@@ -120,6 +122,7 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 	expectFailure(t, exitError, []string{"no routes to record"}, "trace", "-m", tinyModel(t, "tiny-qwen3"), "-o", out)
 	expectFailure(t, exitError, []string{"has 2 tokens, --skip 2"}, "replay", recorded(t, "tiny-qwen3moe", "-n", "2"), "--skip", "2")
 	expectFailure(t, exitError, []string{"fewer than --n 99"}, "trace", "-m", model, "-o", out, "-p", "Hi", "-n", "99")
+	expectFailure(t, exitError, []string{"not a recording"}, "replay", text, "--bandwidth", "1G", "--latency", "1h", "--compute", "1h")
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}
