@@ -31,5 +31,8 @@ func othersThan(keys []expert.Key, g expert.Geometry) (others []expert.Key) {
 	return others
 }
 
+// Idle reports whether there is nothing left to read, in the background or not.
+func (e *Engine) Idle() bool { return e.sched.Idle() }
+
 // Hot returns up to n experts that were used since Open, most used first.
 func (e *Engine) Hot(n int) []sched.Use { return e.sched.Hot(n) }

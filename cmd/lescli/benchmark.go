@@ -133,23 +133,14 @@ func (b *benchmark) warmUp() error {
 	return b.ctx.Err()
 }
 
-// allReadPause without a read means that the background has nothing left to do:
-// long against one read, also of a slow device.
-const allReadPause = 250 * time.Millisecond
-
 // waitAllRead waits until the engine has read all experts, which it does in the
 // background when each has a slot: that arm stands for everything in memory.
 func (b *benchmark) waitAllRead() {
 	if plan := b.session.engine.Plan(); plan.SlotCount < plan.All {
 		return
 	}
-	for before := int64(-1); b.ctx.Err() == nil; {
-		now := b.session.stats().WarmBytes
-		if now == before {
-			return
-		}
-		before = now
-		time.Sleep(allReadPause)
+	for b.ctx.Err() == nil && !b.session.engine.Idle() {
+		time.Sleep(time.Millisecond)
 	}
 }
 

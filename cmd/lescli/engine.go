@@ -39,6 +39,7 @@ type engine interface {
 	// Warm reads experts ahead, into empty slots only; Hot lists those used most.
 	Warm(keys []expert.Key)
 	Hot(n int) []sched.Use
+	Idle() bool // nothing is left to read
 	// Err takes the error that failed the last decode, or returns nil.
 	Err() error
 	Close()

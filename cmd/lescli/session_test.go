@@ -58,6 +58,7 @@ func (fakeEngine) ResetStats()               {}
 func (fakeEngine) WaitPopulated()            {}
 func (fakeEngine) Geometry() expert.Geometry { return expert.Geometry{} }
 func (fakeEngine) Warm([]expert.Key)         {}
+func (fakeEngine) Idle() bool                { return true }
 func (fakeEngine) Hot(int) []sched.Use       { return nil }
 func (fakeEngine) Err() error                { return nil }
 func (fakeEngine) Close()                    {}

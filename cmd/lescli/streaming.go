@@ -130,6 +130,7 @@ func (e *lesEngine) ResetStats()               { e.engine.ResetStats() }
 func (e *lesEngine) WaitPopulated()            { e.engine.WaitPopulated() }
 func (e *lesEngine) Geometry() expert.Geometry { return e.streamed.Geometry() }
 func (e *lesEngine) Warm(keys []expert.Key)    { e.engine.Warm(keys) }
+func (e *lesEngine) Idle() bool                { return e.engine.Idle() }
 func (e *lesEngine) Hot(n int) []sched.Use     { return e.engine.Hot(n) }
 func (e *lesEngine) Err() error                { return e.engine.Err() }
 
@@ -149,6 +150,7 @@ func (r residentEngine) ResetStats()               {}
 func (r residentEngine) WaitPopulated()            {}
 func (r residentEngine) Geometry() expert.Geometry { return expert.Geometry{} }
 func (r residentEngine) Warm([]expert.Key)         {}
+func (r residentEngine) Idle() bool                { return true }
 func (r residentEngine) Hot(int) []sched.Use       { return nil }
 func (r residentEngine) Err() error                { return nil }
 func (r residentEngine) Close()                    {}

@@ -55,6 +55,15 @@ func (s *Scheduler) Hot(n int) []Use {
 	return hot[:min(n, len(hot))]
 }
 
+// Idle reports whether nothing is left to read: no read is queued or in flight,
+// and none of the experts given to Warm can be read any more.
+func (s *Scheduler) Idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.mu.queue
+	return len(s.mu.warm.keys) == 0 && q.InFlight()+q.Count(readq.QueuedDemand)+q.Count(readq.QueuedPrefetch) == 0
+}
+
 // nextWarmLocked returns the warm read that may start now, if there is one.
 // Experts that have a slot are left to those who gave it to them, unless it is
 // this one that goes on with their other reads.
