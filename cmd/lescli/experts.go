@@ -215,10 +215,11 @@ func (m *modelFile) expertBytes() int64 {
 
 // workBytes estimates the CPU backend's work buffer, which is largest in the MoE
 // nodes: the activation of every pair of token and expert, as numbers and
-// quantised, and the tables that group the pairs.
+// quantised with its sums, the same of the input, and the tables that group the
+// pairs.
 func (m *modelFile) workBytes(ubatch int) int64 {
 	pairs := int64(ubatch) * int64(m.used)
-	return pairs*(int64(m.expertWidth)*5+8) + int64(ubatch)*int64(m.embedding)*2 + 1<<20
+	return pairs*(int64(m.expertWidth)*7+8) + int64(ubatch)*int64(m.embedding)*3 + 1<<20
 }
 
 // routesBuffer has room for what one step routes and guesses, also when every

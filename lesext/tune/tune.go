@@ -3,12 +3,17 @@
 // and no lock; the caller serialises all calls. All memory is taken by New.
 package tune
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 const (
-	// restSteps is how long the chosen setting runs undisturbed before the first
-	// trial: a setting that loses is given up within the first answer. Every trial
-	// that changes nothing makes the next rest restGrowth times as long, up to
+	// firstSteps run undisturbed before the first trial: a setting that loses is
+	// given up early in the first answer.
+	firstSteps = 8
+	// restSteps is the rest after a trial that changes something. Every trial that
+	// changes nothing makes the next rest restGrowth times as long, up to
 	// restStepsMax, so that a settled choice costs next to nothing.
 	restSteps    = 24
 	restGrowth   = 4
@@ -17,17 +22,17 @@ const (
 	// other setting left in memory.
 	settleSteps = 2
 	// blockSteps are counted in a row for one side of a trial, and pairs is how
-	// often both sides take turns, which takes out the drift of the machine.
+	// often both sides have one, see sideOf.
 	blockSteps = 6
 	pairs      = 4
-	// gainPercent is what a rival must save to be preferred. Medians of 24 steps
+	// gainPercent is what a rival must save to be preferred. Means of 24 steps
 	// differ by about one percent when nothing differs.
 	gainPercent = 2
 	// winsNeeded is how many trials in a row a rival must win. One in twelve is
 	// won by chance where steps differ by a tenth among themselves.
 	winsNeeded = 2
 	// clearPercent is a difference that ends a trial, either way, after clearPairs
-	// pairs: four times what the medians of 12 steps differ by when nothing does.
+	// pairs: four times what the means of 12 steps differ by when nothing does.
 	clearPercent = 8
 	clearPairs   = 2
 )
@@ -35,7 +40,7 @@ const (
 // Chooser picks one of several settings, numbered from zero; all others take
 // turns as its rival.
 //
-//	rest -> trial: champion, rival, champion, rival, ... -> rest
+//	rest -> trial: champion, rival, rival, champion, rival, ... -> rest
 type Chooser struct {
 	settings int
 	best     int // the champion
@@ -52,7 +57,7 @@ type Chooser struct {
 
 // New returns a chooser that begins with one of the settings.
 func New(settings, first int) *Chooser {
-	c := &Chooser{settings: settings, best: first, rest: restSteps, left: restSteps, block: -1}
+	c := &Chooser{settings: settings, best: first, rest: restSteps, left: firstSteps, block: -1}
 	for i := range c.times {
 		c.times[i] = make([]int64, 0, pairs*blockSteps)
 	}
@@ -68,7 +73,7 @@ func (c *Chooser) Best() int { return c.best }
 // setting that it is to run with.
 func (c *Chooser) Step(now int64) int {
 	if c.known && c.block >= 0 && c.left < blockSteps {
-		side := c.block % 2
+		side := sideOf(c.block)
 		c.times[side] = append(c.times[side], now-c.last)
 	}
 	c.last, c.known = now, true
@@ -85,18 +90,26 @@ func (c *Chooser) Step(now int64) int {
 func (c *Chooser) Interrupt() { c.known = false }
 
 func (c *Chooser) current() int {
-	if c.block >= 0 && c.block%2 == 1 {
+	if c.block >= 0 && sideOf(c.block) == 1 {
 		return c.rival
 	}
 	return c.best
 }
+
+// sideOf is 0 for a block of the champion, 1 for one of the rival, in the order
+// of Thue and Morse, in which steady drift - of the machine, of a cache that
+// fills - cancels out.
+func sideOf(block int) int { return bits.OnesCount(uint(block)) % 2 }
 
 // begin starts a block of a trial.
 func (c *Chooser) begin(block int) {
 	if block == 0 {
 		c.times[0], c.times[1] = c.times[0][:0], c.times[1][:0]
 	}
-	c.block, c.left = block, settleSteps+blockSteps
+	c.block, c.left = block, blockSteps
+	if block > 0 && sideOf(block) != sideOf(block-1) {
+		c.left += settleSteps
+	}
 }
 
 // advance ends a rest or a block.
@@ -148,14 +161,18 @@ func (c *Chooser) nextRival(last int) int {
 // rivalTakes reports whether the rival's steps take at least that share of the
 // champion's.
 func (c *Chooser) rivalTakes(percent int64) bool {
-	return c.median(1)*100 >= c.median(0)*percent
+	return c.middle(1)*100 >= c.middle(0)*percent
 }
 
-func (c *Chooser) median(side int) int64 {
+// middle is the mean of the middle half of a side's times: one that took long by
+// chance does not count, and of two blocks at different times both do.
+func (c *Chooser) middle(side int) int64 {
 	c.sorted = append(c.sorted[:0], c.times[side]...)
-	if len(c.sorted) == 0 {
-		return 0
-	}
 	slices.Sort(c.sorted)
-	return c.sorted[len(c.sorted)/2]
+	half := c.sorted[len(c.sorted)/4 : len(c.sorted)-len(c.sorted)/4]
+	var sum int64
+	for _, t := range half {
+		sum += t
+	}
+	return sum / int64(max(1, len(half)))
 }

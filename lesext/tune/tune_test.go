@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -60,16 +61,33 @@ func TestTrialsOfASettledChoiceAreRare(t *testing.T) {
 }
 
 func TestAClearDifferenceEndsATrialEarly(t *testing.T) {
-	const trial = 2 * clearPairs * (settleSteps + blockSteps)
+	const trial = 2*clearPairs*blockSteps + 2*settleSteps
 	for _, test := range []struct {
 		cost []int64
 		best int
 	}{{[]int64{1000, 1400}, 0}, {[]int64{1000, 700}, 1}} {
 		c := New(2, 0)
-		ran := drive(c, restSteps+trial+1, test.cost)
-		if c.block >= 0 || c.Best() != test.best || ran[0]+ran[1] != restSteps+trial+1 {
+		ran := drive(c, firstSteps+trial+1, test.cost)
+		if c.block >= 0 || c.Best() != test.best || ran[0]+ran[1] != firstSteps+trial+1 {
 			t.Errorf("costs %v: chose %d, trial at block %d after %v steps", test.cost, c.Best(), c.block, ran)
 		}
+	}
+}
+
+func TestAFillingCacheFavoursNeitherSide(t *testing.T) {
+	const runs = 100
+	moved := 0
+	for seed := range uint64(runs) {
+		noise := rand.New(rand.NewPCG(seed, 3))
+		c := New(2, 0)
+		for i, now := 0, int64(0); i < 120; i++ {
+			c.Step(now)
+			now += 1000 + int64(1000*math.Exp(-float64(i)/30)) + noise.Int64N(100)
+		}
+		moved += c.Best()
+	}
+	if moved > runs/6 {
+		t.Errorf("moved without gain in %d of %d runs while the cache filled", moved, runs)
 	}
 }
 

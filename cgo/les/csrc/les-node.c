@@ -12,10 +12,15 @@ static void * les_take(struct les_node * node, char * base, size_t n_bytes) {
     return p;
 }
 
-// Bytes of x once quantised for these weights; 0 where x is used as it is.
-size_t les_quantised_bytes(const struct ggml_tensor * w, int64_t n_rows) {
+// Bytes of a quantised row of n values with its sums. Upstream's batched kernel knows of no sums.
+static size_t les_row_bytes(const struct les_node * node, enum ggml_type type, int64_t n) {
+    return ggml_row_size(type, n) + (node->panel ? 0 : les_dot_sums_bytes(type, n));
+}
+
+// Bytes of n_rows rows of input once quantised for these weights; 0 where the input is used as it is.
+size_t les_input_bytes(const struct les_node * node, const struct ggml_tensor * w, int64_t n_rows) {
     const enum ggml_type type = les_dot_type(w);
-    return type == GGML_TYPE_F32 ? 0 : ggml_row_size(type, w->ne[0])*n_rows;
+    return type == GGML_TYPE_F32 ? 0 : les_row_bytes(node, type, w->ne[0])*n_rows;
 }
 
 static void les_node_sources(struct les_node * node, const struct ggml_tensor * dst) {
@@ -68,21 +73,21 @@ void les_node_init(struct les_node * node, const struct ggml_tensor * dst, char 
     node->rows    = les_take(node, base, node->n_pairs*sizeof(struct les_row));
     node->list    = les_take(node, base, (n_expert + n_scratch)*sizeof(int32_t));
     node->count   = les_take(node, base, n_expert*sizeof(int32_t));
-    node->xq_up   = les_take(node, base, les_quantised_bytes(first, n_x));
+    node->xq_up   = les_take(node, base, les_input_bytes(node, first, n_x));
     node->xq_gate = node->xq_up;
     node->gate_apart = node->gate && les_dot_type(node->gate) != les_dot_type(node->up);
     if (node->gate_apart) {
-        node->xq_gate = les_take(node, base, les_quantised_bytes(node->gate, n_x));
+        node->xq_gate = les_take(node, base, les_input_bytes(node, node->gate, n_x));
     }
     if (node->up) {
         node->act  = les_take(node, base, node->n_pairs*node->n_ff*sizeof(float));
-        node->actq = les_take(node, base, les_quantised_bytes(node->down, node->n_pairs));
+        node->actq = les_take(node, base, les_input_bytes(node, node->down, node->n_pairs));
     }
     if (node->router) {
         node->scores   = les_take(node, base, node->router->ne[1]*node->x->ne[2]*sizeof(float));
-        node->xq_guess = les_take(node, base, les_quantised_bytes(node->router, n_x));
+        node->xq_guess = les_take(node, base, les_input_bytes(node, node->router, n_x));
     }
-    node->tmp_bytes = 2*LES_ROWS_UNIT*sizeof(float);
+    node->tmp_bytes = 2*LES_DOT_INPUTS_MAX*LES_ROWS_UNIT*sizeof(float);
     if (node->panel) {
         node->tmp_bytes = MAX(node->tmp_bytes, ggml_cpu_iqp_scratch_size(dst));
     }
@@ -166,14 +171,19 @@ void les_quantise_x(const struct les_node * node, const struct ggml_tensor * w, 
     }
     const struct ggml_tensor * x = node->x;
     ggml_from_float_t const from_float = ggml_get_type_traits_cpu(type)->from_float;
-    const int64_t bs  = ggml_blck_size(type);
-    const int64_t b0  = (ith*x->ne[0]/bs)/nth;
-    const int64_t b1  = ((ith + 1)*x->ne[0]/bs)/nth;
-    const size_t  nb1 = ggml_row_size(type, x->ne[0]);
+    const int64_t bs   = ggml_blck_size(type);
+    const int64_t b0   = (ith*x->ne[0]/bs)/nth;
+    const int64_t b1   = ((ith + 1)*x->ne[0]/bs)/nth;
+    const size_t  nb1  = les_row_bytes(node, type, x->ne[0]);
+    const size_t  sums = ggml_row_size(type, x->ne[0]);
     for (int64_t i2 = 0; i2 < x->ne[2]; i2++) {
         for (int64_t i1 = 0; i1 < x->ne[1]; i1++) {
-            from_float((const float *) ((const char *) x->data + i2*x->nb[2] + i1*x->nb[1]) + b0*bs,
-                       xq + (i2*x->ne[1] + i1)*nb1 + b0*ggml_type_size(type), (b1 - b0)*bs);
+            char * row = xq + (i2*x->ne[1] + i1)*nb1;
+            char * q   = row + b0*ggml_type_size(type);
+            from_float((const float *) ((const char *) x->data + i2*x->nb[2] + i1*x->nb[1]) + b0*bs, q, (b1 - b0)*bs);
+            if (nb1 > sums) {
+                les_dot_sums(q, row + sums + les_dot_sums_bytes(type, b0*bs), b1 - b0);
+            }
         }
     }
 }
@@ -184,13 +194,13 @@ struct les_input les_input_x(const struct les_node * node, const struct ggml_ten
     if (type == GGML_TYPE_F32) {
         return (struct les_input) { x->data, x->nb[1], x->nb[2], x->ne[1] };
     }
-    const size_t nb1 = ggml_row_size(type, x->ne[0]);
+    const size_t nb1 = les_row_bytes(node, type, x->ne[0]);
     return (struct les_input) { xq, nb1, nb1*x->ne[1], x->ne[1] };
 }
 
 struct les_input les_input_act(const struct les_node * node) {
     const bool   plain = les_dot_type(node->down) == GGML_TYPE_F32;
-    const size_t nb1   = plain ? node->n_ff*sizeof(float) : ggml_row_size(les_dot_type(node->down), node->n_ff);
+    const size_t nb1   = plain ? node->n_ff*sizeof(float) : les_input_bytes(node, node->down, 1);
     return (struct les_input) { plain ? (const char *) node->act : node->actq, nb1, nb1*node->ids->ne[0], node->ids->ne[0] };
 }
 

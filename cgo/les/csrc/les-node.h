@@ -23,6 +23,9 @@
 // Rows per unit. A multiple of every vector length, so that the activation sees the same lanes as on whole rows.
 #define LES_ROWS_UNIT 128
 
+// Inputs that one call of les_dot_rows takes.
+#define LES_DOT_INPUTS_MAX 4
+
 // Claims and completions of one routed expert. Counters are advanced by all threads of the node.
 struct les_entry {
     int32_t id;
@@ -56,7 +59,7 @@ struct les_row {
     int32_t i2; // token
 };
 
-// One input of matrix products, as rows of the type that the weights' vec_dot wants.
+// One input of matrix products, as rows of the type that the weights' vec_dot wants, each with its sums (les-dot.c) behind it.
 struct les_input {
     const char * data;
     size_t       nb1;
@@ -117,15 +120,20 @@ static inline enum ggml_type les_dot_type(const struct ggml_tensor * w) {
 void             les_node_init   (struct les_node * node, const struct ggml_tensor * dst, char * base, int n_threads);
 void             les_node_route  (struct les_node * node, struct ggml_tensor * dst);
 void             les_node_fail   (struct les_node * node, const char * text);
-size_t           les_quantised_bytes(const struct ggml_tensor * w, int64_t n_rows);
+size_t           les_input_bytes (const struct les_node * node, const struct ggml_tensor * w, int64_t n_rows);
 void             les_quantise_x  (const struct les_node * node, const struct ggml_tensor * w, char * xq, int ith, int nth);
 struct les_input les_input_x     (const struct les_node * node, const struct ggml_tensor * w, const char * xq);
 struct les_input les_input_act   (const struct les_node * node);
 const char *     les_input_row   (const struct les_input * in, struct les_row row);
 
+// les-dot.c: rows times inputs
+
+size_t les_dot_sums_bytes(enum ggml_type type, int64_t n);
+void   les_dot_sums      (const void * blocks, void * sums, int64_t n_blocks);
+void   les_dot_rows      (const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out);
+
 // les-unit.c: the arithmetic of one unit
 
-void les_dot_rows    (const struct ggml_tensor * w, const char * expert, int64_t r0, int64_t n, const char * in, float * out);
 void les_unit_first  (const struct les_node * node, const struct les_entry * e, uint32_t word, int32_t unit, char * tmp);
 void les_finish_first(const struct les_node * node, struct les_entry * e);
 void les_unit_second (const struct les_node * node, const struct les_entry * e, uint32_t word, int32_t unit);

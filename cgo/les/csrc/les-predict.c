@@ -44,7 +44,8 @@ static void les_predict_rows(const struct les_node * node, struct les_head * hea
         const int32_t r1 = MIN(r0 + stretch, (int32_t) w->ne[1]);
         for (int64_t t = 0; t < n_tokens; t++) {
             float * scores = node->scores + t*w->ne[1];
-            les_dot_rows(w, w->data, r0, r1 - r0, les_input_row(&in, (struct les_row) { 0, (int32_t) t }), scores + r0);
+            const char * row = les_input_row(&in, (struct les_row) { 0, (int32_t) t });
+            les_dot_rows(w, (const char *) w->data + r0*w->nb[1], r1 - r0, &row, 1, &(float *) { scores + r0 });
             for (int32_t i = r0; i < r1; i++) {
                 scores[i] = les_selection_score(scores[i], r, gating, i);
             }
@@ -126,8 +127,8 @@ static void les_predict_init(struct les_node * node, const struct ggml_tensor * 
         .scores   = (float *) rest,
         .list     = (int32_t *) (rest ? rest + router->ne[1]*n_tokens*sizeof(float) : NULL),
         .xq_guess = rest ? rest + scores : NULL,
-        .bytes    = 2*LES_CACHE_LINE - 1 + scores + les_quantised_bytes(router, n_tokens),
     };
+    node->bytes = 2*LES_CACHE_LINE - 1 + scores + les_input_bytes(node, router, n_tokens);
 }
 
 size_t les_predict_work_size(const struct ggml_tensor * op) {

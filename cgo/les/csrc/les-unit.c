@@ -5,14 +5,6 @@
 #include "iqp.h"
 #include "ops.h"
 
-// out[0..n) = rows [r0, r0 + n) of one expert's matrix times one input row.
-void les_dot_rows(const struct ggml_tensor * w, const char * expert, int64_t r0, int64_t n, const char * in, float * out) {
-    ggml_vec_dot_t const vec_dot = ggml_get_type_traits_cpu(w->type)->vec_dot;
-    for (int64_t r = 0; r < n; r++) {
-        vec_dot((int) w->ne[0], out + r, 0, expert + (r0 + r)*w->nb[1], 0, in, 0, 1);
-    }
-}
-
 // The gated activation by ggml's own code, on one stretch of one row.
 static void les_glu(const struct les_node * node, float * gate, float * up, float * out, int64_t n) {
     struct ggml_tensor g = { .type = GGML_TYPE_F32, .ne = { n, 1, 1, 1 }, .data = gate };
@@ -42,13 +34,25 @@ void les_unit_first(const struct les_node * node, const struct les_entry * e, ui
     const int64_t up0 = node->gate ? r0 : r0 + node->n_ff; // merged: gate's rows come first
     const struct les_input in_up   = les_input_x(node, node->up, node->xq_up);
     const struct les_input in_gate = les_input_x(node, gate_w, node->xq_gate);
-    float * g = (float *) tmp;
-    float * u = g + LES_ROWS_UNIT;
-    for (int32_t i = 0; i < e->n_rows; i++) {
-        const struct les_row row = node->rows[e->row0 + i];
-        les_dot_rows(gate_w, gate, r0, n, les_input_row(&in_gate, row), g);
-        les_dot_rows(node->up, up, up0, n, les_input_row(&in_up, row), u);
-        les_glu(node, g, u, node->act + (row.i1 + row.i2*node->ids->ne[0])*node->n_ff + r0, n);
+    for (int32_t i = 0; i < e->n_rows; i += LES_DOT_INPUTS_MAX) {
+        const int n_in = MIN(LES_DOT_INPUTS_MAX, e->n_rows - i);
+        const char * x_gate[LES_DOT_INPUTS_MAX];
+        const char * x_up[LES_DOT_INPUTS_MAX];
+        float * g[LES_DOT_INPUTS_MAX];
+        float * u[LES_DOT_INPUTS_MAX];
+        for (int k = 0; k < n_in; k++) {
+            const struct les_row row = node->rows[e->row0 + i + k];
+            x_gate[k] = les_input_row(&in_gate, row);
+            x_up[k]   = les_input_row(&in_up, row);
+            g[k] = (float *) tmp + 2*k*LES_ROWS_UNIT;
+            u[k] = g[k] + LES_ROWS_UNIT;
+        }
+        les_dot_rows(gate_w,   gate + r0 *gate_w->nb[1],   n, x_gate, n_in, g);
+        les_dot_rows(node->up, up   + up0*node->up->nb[1], n, x_up,   n_in, u);
+        for (int k = 0; k < n_in; k++) {
+            const struct les_row row = node->rows[e->row0 + i + k];
+            les_glu(node, g[k], u[k], node->act + (row.i1 + row.i2*node->ids->ne[0])*node->n_ff + r0, n);
+        }
     }
 }
 
@@ -57,11 +61,16 @@ void les_finish_first(const struct les_node * node, struct les_entry * e) {
     const enum ggml_type type = les_dot_type(node->down);
     if (type != GGML_TYPE_F32) {
         ggml_from_float_t const from_float = ggml_get_type_traits_cpu(type)->from_float;
-        const size_t nb1 = ggml_row_size(type, node->n_ff);
+        const size_t sums = ggml_row_size(type, node->n_ff);
+        const size_t nb1  = les_input_bytes(node, node->down, 1);
         for (int32_t i = 0; i < e->n_rows; i++) {
             const struct les_row row = node->rows[e->row0 + i];
             const int64_t pair = row.i1 + row.i2*node->ids->ne[0];
-            from_float(node->act + pair*node->n_ff, node->actq + pair*nb1, node->n_ff);
+            char * q = node->actq + pair*nb1;
+            from_float(node->act + pair*node->n_ff, q, node->n_ff);
+            if (nb1 > sums) {
+                les_dot_sums(q, q + sums, node->n_ff/ggml_blck_size(type));
+            }
         }
     }
     atomic_store_explicit(&e->act_ready, 1, memory_order_release);
@@ -75,10 +84,16 @@ void les_unit_second(const struct les_node * node, const struct les_entry * e, u
     const char * down = les_expert_data(les_weight_of(node->down), e->id, word);
     const struct les_input in = node->up ? les_input_act(node) : les_input_x(node, node->down, node->xq_up);
     for (int64_t r = r0; r < r1; r += block) {
-        for (int32_t i = 0; i < e->n_rows; i++) {
-            const struct les_row row = node->rows[e->row0 + i];
-            float * out = (float *) ((char *) node->dst->data + row.i1*node->dst->nb[1] + row.i2*node->dst->nb[2]);
-            les_dot_rows(node->down, down, r, MIN(block, r1 - r), les_input_row(&in, row), out + r);
+        for (int32_t i = 0; i < e->n_rows; i += LES_DOT_INPUTS_MAX) {
+            const int n_in = MIN(LES_DOT_INPUTS_MAX, e->n_rows - i);
+            const char * x[LES_DOT_INPUTS_MAX];
+            float * out[LES_DOT_INPUTS_MAX];
+            for (int k = 0; k < n_in; k++) {
+                const struct les_row row = node->rows[e->row0 + i + k];
+                x[k]   = les_input_row(&in, row);
+                out[k] = (float *) ((char *) node->dst->data + row.i1*node->dst->nb[1] + row.i2*node->dst->nb[2]) + r;
+            }
+            les_dot_rows(node->down, down + r*node->down->nb[1], MIN(block, r1 - r), x, n_in, out);
         }
     }
 }

@@ -24,6 +24,7 @@ function(les_add_cpu_sources target)
         ${GGML_LES_DIR}/les-cpu.c
         ${GGML_LES_DIR}/les-node.c
         ${GGML_LES_DIR}/les-unit.c
+        ${GGML_LES_DIR}/les-dot.c
         ${GGML_LES_DIR}/les-work.c
         ${GGML_LES_DIR}/les-predict.c
         ${GGML_LES_DIR}/les-buffer.c)

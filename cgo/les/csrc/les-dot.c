@@ -1,0 +1,157 @@
+// Rows of a matrix times a few inputs. What comes out is, bit for bit, what upstream's vec_dot gives for each pair.
+
+#include "les-node.h"
+
+#define GGML_COMMON_DECL_C
+#include "ggml-common.h"
+
+#if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+
+#include <immintrin.h>
+
+// Q3_K on AVX2. Upstream splits each weight into two low bits and a high bit of minus four, and multiplies both parts by
+// the input. Here a weight is one number of 0..7, multiplied once, and four times the input is subtracted, which is the
+// same for all rows and computed once (les_dot_sums). A row is taken apart once for all inputs. All of that is exact in
+// integers; the only rounding steps - the product of the two scales, one fused multiply-add for each block and lane, the
+// sum of the lanes - are upstream's in upstream's order.
+
+#define LES_Q3_K_GROUPS (QK_K/32)
+
+// Bytes of sums behind a quantised row of n values: for each pair of neighbours, four times their sum.
+size_t les_dot_sums_bytes(enum ggml_type type, int64_t n) {
+    return type == GGML_TYPE_Q8_K ? n/2*sizeof(int16_t) : 0;
+}
+
+// Makes the sums of n_blocks blocks of a row.
+void les_dot_sums(const void * blocks, void * sums, int64_t n_blocks) {
+    const block_q8_K * y = blocks;
+    __m256i * out = sums;
+    const __m256i four = _mm256_set1_epi8(4);
+    for (int64_t b = 0; b < n_blocks; b++) {
+        for (int g = 0; g < LES_Q3_K_GROUPS; g++) {
+            const __m256i q = _mm256_loadu_si256((const __m256i *) y[b].qs + g);
+            _mm256_storeu_si256(out + b*LES_Q3_K_GROUPS + g, _mm256_maddubs_epi16(four, q));
+        }
+    }
+}
+
+// The 16 scales of a block, from the 6 bits each that they are stored in: low 4 bits first, then the high 2.
+static inline __m128i les_q3_k_scales(const uint8_t * packed) {
+    int32_t high;
+    memcpy(&high, packed + 8, sizeof(high));
+    const __m128i low = _mm_loadl_epi64((const __m128i *) packed);
+    const __m128i l4  = _mm_and_si128(_mm_unpacklo_epi64(low, _mm_srli_epi16(low, 4)), _mm_set1_epi8(15));
+    const __m128i h2  = _mm_and_si128(_mm_srlv_epi32(_mm_set1_epi32(high), _mm_setr_epi32(0, 2, 4, 6)), _mm_set1_epi8(3));
+    return _mm_sub_epi8(_mm_or_si128(l4, _mm_slli_epi16(h2, 4)), _mm_set1_epi8(32));
+}
+
+// Group g of a block: 32 weights as numbers of 0..7.
+static inline __m256i les_q3_k_group(__m256i low, __m256i high, int g) {
+    const __m256i l2 = _mm256_and_si256(_mm256_srli_epi16(low, 2*(g % 4)), _mm256_set1_epi8(3));
+    const __m256i h1 = g < 2 ? _mm256_slli_epi16(high, 2 - g) : _mm256_srli_epi16(high, g - 2);
+    return _mm256_or_si256(l2, _mm256_and_si256(h1, _mm256_set1_epi8(4)));
+}
+
+// The two scales of a group, each in the lanes of its 16 weights.
+static inline __m256i les_q3_k_group_scales(__m256i scales, int g) {
+    const short   pair = (short) (0x0100 + (g % 4)*0x0404);
+    const __m256i half = g < 4 ? _mm256_permute2x128_si256(scales, scales, 0x00) : _mm256_permute2x128_si256(scales, scales, 0x11);
+    return _mm256_shuffle_epi8(half, _mm256_setr_m128i(_mm_set1_epi16(pair), _mm_set1_epi16((short) (pair + 0x0202))));
+}
+
+static inline float les_sum_lanes(__m256 v) {
+    __m128 s = _mm_add_ps(_mm256_extractf128_ps(v, 1), _mm256_castps256_ps128(v));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+
+// One row times n_in inputs, a constant where this is inlined.
+static inline __attribute__((always_inline)) void les_q3_k_row(const block_q3_K * x, int64_t n_blocks, const char * const * in, const int n_in, float * const * out, int64_t r) {
+    __m256 acc[LES_DOT_INPUTS_MAX];
+    for (int i = 0; i < n_in; i++) {
+        acc[i] = _mm256_setzero_ps();
+    }
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const __m256i scales = _mm256_cvtepi8_epi16(les_q3_k_scales(x[b].scales));
+        const __m256i high   = _mm256_loadu_si256((const __m256i *) x[b].hmask);
+        __m256i sum[LES_DOT_INPUTS_MAX];
+#pragma GCC unroll 8
+        for (int g = 0; g < LES_Q3_K_GROUPS; g++) {
+            const __m256i low = _mm256_loadu_si256((const __m256i *) x[b].qs + g/4);
+            const __m256i q   = les_q3_k_group(low, high, g);
+            const __m256i s   = les_q3_k_group_scales(scales, g);
+            for (int i = 0; i < n_in; i++) {
+                const block_q8_K * y    = (const block_q8_K *) in[i] + b;
+                const __m256i *    four = (const __m256i *) (in[i] + n_blocks*sizeof(block_q8_K)) + b*LES_Q3_K_GROUPS;
+                const __m256i p = _mm256_maddubs_epi16(q, _mm256_loadu_si256((const __m256i *) y->qs + g));
+                const __m256i t = _mm256_madd_epi16(s, _mm256_sub_epi16(p, _mm256_loadu_si256(four + g)));
+                sum[i] = g == 0 ? t : _mm256_add_epi32(sum[i], t);
+            }
+        }
+        const float d = _cvtsh_ss(x[b].d);
+        for (int i = 0; i < n_in; i++) {
+            const float dy = ((const block_q8_K *) in[i])[b].d;
+            acc[i] = _mm256_fmadd_ps(_mm256_set1_ps(dy*d), _mm256_cvtepi32_ps(sum[i]), acc[i]);
+        }
+    }
+    for (int i = 0; i < n_in; i++) {
+        out[i][r] = les_sum_lanes(acc[i]);
+    }
+}
+
+static bool les_dot_fast(const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out) {
+    if (w->type != GGML_TYPE_Q3_K) {
+        return false;
+    }
+    const int64_t n_blocks = w->ne[0]/QK_K;
+    for (int64_t r = 0; r < n; r++) {
+        const block_q3_K * x = (const block_q3_K *) (rows + r*w->nb[1]);
+        switch (n_in) {
+            case 1:  les_q3_k_row(x, n_blocks, in, 1, out, r); break;
+            case 2:  les_q3_k_row(x, n_blocks, in, 2, out, r); break;
+            case 3:  les_q3_k_row(x, n_blocks, in, 3, out, r); break;
+            default: les_q3_k_row(x, n_blocks, in, LES_DOT_INPUTS_MAX, out, r); break;
+        }
+    }
+    return true;
+}
+
+#else
+
+size_t les_dot_sums_bytes(enum ggml_type type, int64_t n) {
+    GGML_UNUSED(type);
+    GGML_UNUSED(n);
+    return 0;
+}
+
+void les_dot_sums(const void * blocks, void * sums, int64_t n_blocks) {
+    GGML_UNUSED(blocks);
+    GGML_UNUSED(sums);
+    GGML_UNUSED(n_blocks);
+}
+
+static bool les_dot_fast(const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out) {
+    GGML_UNUSED(w);
+    GGML_UNUSED(rows);
+    GGML_UNUSED(n);
+    GGML_UNUSED(in);
+    GGML_UNUSED(n_in);
+    GGML_UNUSED(out);
+    return false;
+}
+
+#endif
+
+// out[i][0..n) = n rows of w, whose bytes are at rows, times input i, for up to LES_DOT_INPUTS_MAX inputs. An input is a row
+// of the type that w's vec_dot wants, followed by its sums.
+void les_dot_rows(const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out) {
+    if (les_dot_fast(w, rows, n, in, n_in, out)) {
+        return;
+    }
+    ggml_vec_dot_t const vec_dot = ggml_get_type_traits_cpu(w->type)->vec_dot;
+    for (int i = 0; i < n_in; i++) {
+        for (int64_t r = 0; r < n; r++) {
+            vec_dot((int) w->ne[0], out[i] + r, 0, rows + r*w->nb[1], 0, in[i], 0, 1);
+        }
+    }
+}

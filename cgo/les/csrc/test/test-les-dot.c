@@ -1,0 +1,97 @@
+// Rows times inputs against upstream's vec_dot, bit for bit: every type with a kernel of our own, any bits in its blocks.
+
+#include "les-test.h"
+
+#include "les-node.h"
+
+#include <math.h>
+
+#define GGML_COMMON_DECL_C
+#include "ggml-common.h"
+
+#define N_ROWS 64
+
+static uint64_t random_next(uint64_t * state) {
+    *state = *state*6364136223846793005ull + 1442695040888963407ull;
+    return *state >> 33;
+}
+
+// Every bit of a block may be anything but those of its scale, which must be finite.
+static void fill_q3_k(char * rows, int64_t n_blocks, uint64_t * state) {
+    for (int64_t b = 0; b < n_blocks; b++) {
+        block_q3_K * x = (block_q3_K *) rows + b;
+        for (size_t i = 0; i < sizeof(*x); i++) {
+            ((uint8_t *) x)[i] = (uint8_t) random_next(state);
+        }
+        x->d &= 0xBBFF; // below 1, subnormal numbers and both signs included
+    }
+}
+
+// Inputs from 1e-3 to 1e3, one block in four with a single value, one in eight zero.
+static void fill_input(float * x, int64_t n, uint64_t * state) {
+    for (int64_t b = 0; b < n; b += QK_K) {
+        const uint64_t kind  = random_next(state) % 8;
+        const float    scale = powf(10.0f, (float) (random_next(state) % 7) - 3.0f);
+        for (int64_t i = 0; i < QK_K; i++) {
+            const float v = scale*((float) (random_next(state) % 20001)/10000.0f - 1.0f);
+            x[b + i] = kind == 0 ? 0.0f : kind < 3 && i != 17 ? 0.0f : v;
+        }
+    }
+}
+
+static void compare(int64_t n, int n_in, uint64_t seed) {
+    const struct ggml_type_traits_cpu * traits = ggml_get_type_traits_cpu(GGML_TYPE_Q3_K);
+    struct ggml_tensor w = { .type = GGML_TYPE_Q3_K, .ne = { n, N_ROWS, 1, 1 } };
+    w.nb[1] = ggml_row_size(w.type, n);
+    const size_t quantised = ggml_row_size(traits->vec_dot_type, n);
+    const size_t in_bytes  = quantised + les_dot_sums_bytes(traits->vec_dot_type, n);
+    // Allocated to the byte, so that a sanitizer sees a read behind the last row.
+    char *  rows = malloc(N_ROWS*w.nb[1]);
+    char *  in   = malloc(n_in*in_bytes);
+    float * x    = malloc(n*sizeof(float));
+    float   out[LES_DOT_INPUTS_MAX][N_ROWS];
+    const char * inputs[LES_DOT_INPUTS_MAX];
+    float *      outs[LES_DOT_INPUTS_MAX];
+    fill_q3_k(rows, N_ROWS*n/QK_K, &seed);
+    for (int i = 0; i < n_in; i++) {
+        char * row = in + i*in_bytes;
+        fill_input(x, n, &seed);
+        ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float(x, row, n);
+        if (in_bytes > quantised) {
+            les_dot_sums(row, row + quantised, n/QK_K);
+        }
+        inputs[i] = row;
+        outs[i]   = out[i];
+    }
+    les_dot_rows(&w, rows, N_ROWS, inputs, n_in, outs);
+    for (int i = 0; i < n_in; i++) {
+        for (int64_t r = 0; r < N_ROWS; r++) {
+            float want;
+            traits->vec_dot((int) n, &want, 0, rows + r*w.nb[1], 0, inputs[i], 0, 1);
+            CHECKF(memcmp(&want, &out[i][r], sizeof(want)) == 0, "%d values, input %d of %d, row %d: %.9g, want %.9g",
+                   (int) n, i, n_in, (int) r, (double) out[i][r], (double) want);
+        }
+    }
+    free(rows);
+    free(in);
+    free(x);
+}
+
+static void each_row_equals_upstreams(void) {
+    const int64_t lengths[] = { 256, 512, 768, 2048, 7168 };
+    for (size_t i = 0; i < sizeof(lengths)/sizeof(lengths[0]); i++) {
+        for (int n_in = 1; n_in <= LES_DOT_INPUTS_MAX; n_in++) {
+            for (uint64_t seed = 0; seed < 20; seed++) {
+                compare(lengths[i], n_in, seed*7919 + (uint64_t) n_in);
+            }
+        }
+    }
+}
+
+int main(void) {
+    alarm(WATCHDOG_SECONDS);
+    ggml_cpu_init();
+    RUN(each_row_equals_upstreams);
+    printf("ok\n");
+    return 0;
+}
