@@ -130,7 +130,9 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 		Tune:      config.Lookahead,
 		Now:       func() int64 { return int64(time.Since(begin)) },
 		OnFail:    e.fail,
-		Routes:    config.Routes,
+		// With every guess cut off, or nothing left to read, the next router is not even asked.
+		OnLookahead: e.setLookahead,
+		Routes:      config.Routes,
 	}
 }
 

@@ -63,6 +63,10 @@ type Config struct {
 	// Tune lets the scheduler choose which guesses are worth a prefetch, down to
 	// none, by the time that tokens take. It needs Now.
 	Tune bool
+	// OnLookahead, if set, is called when guesses are of no use from now on, and
+	// when they are again; at first they are, with a Lookahead. It is called with
+	// the scheduler's lock held, between steps, and must be cheap.
+	OnLookahead func(wanted bool)
 	// Now, if set, returns the time in nanoseconds, for trace events and Tune.
 	Now func() int64
 	// Trace and Routes, if set, record what happens. Read them after Close, or

@@ -24,16 +24,35 @@ const cutFirst = 2
 // guessed for, see LES_PREDICT_TOKENS_MAX on the C side.
 const decodeTokensMax = 8
 
-// tuneLocked chooses the cut for the step that begins with the first layer.
+// tuneLocked chooses the cut for the step that begins with the first layer, and
+// says whether guesses are of any use to it.
 func (s *Scheduler) tuneLocked(layer, tokens int) {
 	m := &s.mu
 	switch {
-	case m.chooser == nil || layer != 0:
+	case layer != 0 || s.config.Lookahead == 0:
+		return
+	case s.wholeLocked():
+		s.wantGuessesLocked(false)
+		return
+	case m.chooser == nil:
 	case tokens > decodeTokensMax:
 		m.chooser.Interrupt()
 	default:
 		m.cut = cuts[m.chooser.Step(s.config.Now())]
 	}
+	s.wantGuessesLocked(m.cut != cuts[0])
+}
+
+func (s *Scheduler) wantGuessesLocked(wanted bool) {
+	if m := &s.mu; m.unwanted == wanted && s.config.OnLookahead != nil {
+		m.unwanted = !wanted
+		s.config.OnLookahead(wanted)
+	}
+}
+
+// wholeLocked reports whether every expert is in memory to stay.
+func (s *Scheduler) wholeLocked() bool {
+	return s.config.Slots >= s.index.Len() && s.idleLocked() && !s.mu.table.CanAcquire(slot.Warm)
 }
 
 // cutLocked is the cut that holds but for trials.

@@ -68,6 +68,7 @@ type Scheduler struct {
 		starved  starvedQueue
 		chooser  *tune.Chooser // of a place in cuts; nil without Config.Tune
 		cut      int           // guesses that come true more rarely get no prefetch, in parts of predict.Whole
+		unwanted bool          // what OnLookahead was told last, the other way round
 		attempts []uint8       // by read: failed attempts
 		uses     []uint32      // by expert: how often it was routed
 		warm     warmPlan

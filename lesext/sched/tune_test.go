@@ -1,6 +1,7 @@
 package sched_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/les-project/les/lesext/sched"
@@ -33,14 +34,17 @@ func TestLookaheadThatCostsTimeIsTurnedOff(t *testing.T) {
 	}{{"costs", 150, true}, {"gains", -150, false}} {
 		t.Run(test.name, func(t *testing.T) {
 			var now int64
+			wanted := true
 			r := newRig(t, sched.Config{
 				Geometry: contiguousGeometry(2, 64, 2), Slots: 4, Lanes: 2, Lookahead: 2,
-				Tune: true, Now: func() int64 { return now },
+				Tune: true, Now: func() int64 { return now }, OnLookahead: func(on bool) { wanted = on },
 			}).open(t)
 			queued := int64(0)
 			for i := range int32(1500) {
 				r.step(t, 0, i%8)
-				r.Predicted(1, []int32{16 + i%48})
+				if wanted {
+					r.Predicted(1, []int32{16 + i%48})
+				}
 				r.step(t, 1, 16+i%48)
 				now += 1000
 				if stats := r.sums(t); stats.PrefetchQueued > queued {
@@ -49,7 +53,31 @@ func TestLookaheadThatCostsTimeIsTurnedOff(t *testing.T) {
 			}
 			if cut := r.sums(t).CutPercent; (cut > 100) != test.off {
 				t.Errorf("guesses must come true in %d %% of cases, want off: %v", cut, test.off)
+			} else if wanted == test.off {
+				t.Errorf("guesses are wanted: %v", wanted)
 			}
 		})
 	}
+}
+
+func TestNoGuessesAreWantedOnceEverythingIsInMemory(t *testing.T) {
+	const experts = 4
+	g := contiguousGeometry(2, experts, 2)
+	var told []bool
+	note := func(wanted bool) { told = append(told, wanted) }
+	bubble(t, sched.Config{Geometry: g, Slots: 2 * experts, Lookahead: 2, OnLookahead: note}, func(t *testing.T, r *rig) {
+		for layer := range int32(2) {
+			for id := range int32(experts) {
+				if len(told) > 0 {
+					t.Fatalf("told %v before all is read", told)
+				}
+				r.step(t, int(layer), id)
+			}
+		}
+		r.step(t, 0, 1)
+		r.step(t, 0, 2)
+		if !slices.Equal(told, []bool{false}) {
+			t.Errorf("told %v, want false once", told)
+		}
+	})
 }

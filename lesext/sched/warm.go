@@ -60,6 +60,10 @@ func (s *Scheduler) Hot(n int) []Use {
 func (s *Scheduler) Idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.idleLocked()
+}
+
+func (s *Scheduler) idleLocked() bool {
 	q := s.mu.queue
 	return len(s.mu.warm.keys) == 0 && q.InFlight()+q.Count(readq.QueuedDemand)+q.Count(readq.QueuedPrefetch) == 0
 }

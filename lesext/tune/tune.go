@@ -15,7 +15,7 @@ const (
 	// restSteps is the rest after a trial that changes something. Every trial that
 	// changes nothing makes the next rest restGrowth times as long, up to
 	// restStepsMax, so that a settled choice costs next to nothing.
-	restSteps    = 24
+	restSteps    = 48
 	restGrowth   = 4
 	restStepsMax = 4096
 	// settleSteps are not counted after a change: they still run on what the
@@ -35,6 +35,9 @@ const (
 	// pairs: four times what the means of 12 steps differ by when nothing does.
 	clearPercent = 8
 	clearPairs   = 2
+	// firstPercent is the same for the first trial: nothing speaks for the setting
+	// it began with but that it was the first.
+	firstPercent = 2
 )
 
 // Chooser picks one of several settings, numbered from zero; all others take
@@ -49,6 +52,7 @@ type Chooser struct {
 	left     int // steps until this part ends
 	block    int // of the running trial; -1 at rest
 	last     int64
+	clear    int64      // percent that end the running or the next trial early
 	wins     int        // trials in a row that the rival has won
 	known    bool       // last is when the step before began
 	times    [2][]int64 // of the champion and the rival in this trial
@@ -57,7 +61,7 @@ type Chooser struct {
 
 // New returns a chooser that begins with one of the settings.
 func New(settings, first int) *Chooser {
-	c := &Chooser{settings: settings, best: first, rest: restSteps, left: firstSteps, block: -1}
+	c := &Chooser{settings: settings, best: first, rest: restSteps, left: firstSteps, clear: firstPercent, block: -1}
 	for i := range c.times {
 		c.times[i] = make([]int64, 0, pairs*blockSteps)
 	}
@@ -119,9 +123,9 @@ func (c *Chooser) advance() {
 		c.left = c.rest
 	case c.block < 0:
 		c.begin(0)
-	case c.block == 2*clearPairs-1 && c.rivalTakes(100+clearPercent):
+	case c.block == 2*clearPairs-1 && c.rivalTakes(100+c.clear):
 		c.end(false)
-	case c.block == 2*clearPairs-1 && !c.rivalTakes(100-clearPercent):
+	case c.block == 2*clearPairs-1 && !c.rivalTakes(100-c.clear):
 		c.wins = winsNeeded
 		c.end(true)
 	case c.block == 2*pairs-1:
@@ -133,6 +137,7 @@ func (c *Chooser) advance() {
 
 // end ends a trial. A rival that has won is tried again at once.
 func (c *Chooser) end(won bool) {
+	c.clear = clearPercent
 	if won {
 		c.wins++
 		if c.wins < winsNeeded {
