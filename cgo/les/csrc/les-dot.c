@@ -99,18 +99,78 @@ static inline __attribute__((always_inline)) void les_q3_k_row(const block_q3_K 
     }
 }
 
+// Q4_K on AVX2, for several inputs: what upstream does, with each row taken apart once for all of them.
+
+// The 8 scales of a block, then its 8 minima, from the 6 bits each that they are stored in.
+static inline __m256i les_q4_k_scales(const uint8_t * packed) {
+    uint32_t a, b, c; // low 6 bits of four scales; of four minima; low 4 bits of the other four of both
+    memcpy(&a, packed,     sizeof(a));
+    memcpy(&b, packed + 4, sizeof(b));
+    memcpy(&c, packed + 8, sizeof(c));
+    const uint32_t a2 = (a >> 2) & 0x30303030;
+    const uint32_t b2 = (b >> 2) & 0x30303030;
+    const __m128i all = _mm_setr_epi32((int) (a & 0x3f3f3f3f), (int) ((c & 0x0f0f0f0f) | a2), (int) (b & 0x3f3f3f3f), (int) (((c >> 4) & 0x0f0f0f0f) | b2));
+    return _mm256_cvtepu8_epi16(all);
+}
+
+static inline __attribute__((always_inline)) void les_q4_k_row(const block_q4_K * x, int64_t n_blocks, const char * const * in, const int n_in, float * const * out, int64_t r) {
+    __m256 acc[LES_DOT_INPUTS_MAX];
+    __m128 acc_min[LES_DOT_INPUTS_MAX];
+    for (int i = 0; i < n_in; i++) {
+        acc[i]     = _mm256_setzero_ps();
+        acc_min[i] = _mm_setzero_ps();
+    }
+    for (int64_t b = 0; b < n_blocks; b++) {
+        const __m256i both   = les_q4_k_scales(x[b].scales);
+        const __m256i scales = _mm256_permute2x128_si256(both, both, 0x00);
+        const __m128i mins   = _mm256_extracti128_si256(both, 1);
+        __m256i sum[LES_DOT_INPUTS_MAX];
+#pragma GCC unroll 8
+        for (int g = 0; g < QK_K/32; g++) {
+            const __m256i two = _mm256_loadu_si256((const __m256i *) x[b].qs + g/2);
+            const __m256i q   = _mm256_and_si256(g % 2 == 0 ? two : _mm256_srli_epi16(two, 4), _mm256_set1_epi8(15));
+            const __m256i s   = _mm256_shuffle_epi8(scales, _mm256_set1_epi16((short) (0x0100 + g*0x0202)));
+            for (int i = 0; i < n_in; i++) {
+                const block_q8_K * y = (const block_q8_K *) in[i] + b;
+                const __m256i t = _mm256_madd_epi16(s, _mm256_maddubs_epi16(q, _mm256_loadu_si256((const __m256i *) y->qs + g)));
+                sum[i] = g == 0 ? t : _mm256_add_epi32(sum[i], t);
+            }
+        }
+        const float d    = _cvtsh_ss(x[b].d);
+        const float dmin = _cvtsh_ss(x[b].dmin);
+        for (int i = 0; i < n_in; i++) {
+            const block_q8_K * y = (const block_q8_K *) in[i] + b;
+            const __m128i sums = _mm_hadd_epi16(_mm_loadu_si128((const __m128i *) y->bsums), _mm_loadu_si128((const __m128i *) y->bsums + 1));
+            acc_min[i] = _mm_fmadd_ps(_mm_set1_ps(-y->d*dmin), _mm_cvtepi32_ps(_mm_madd_epi16(mins, sums)), acc_min[i]);
+            acc[i]     = _mm256_fmadd_ps(_mm256_set1_ps(y->d*d), _mm256_cvtepi32_ps(sum[i]), acc[i]);
+        }
+    }
+    for (int i = 0; i < n_in; i++) {
+        const __m128 m = _mm_add_ps(acc_min[i], _mm_movehl_ps(acc_min[i], acc_min[i]));
+        out[i][r] = les_sum_lanes(acc[i]) + _mm_cvtss_f32(_mm_add_ss(m, _mm_movehdup_ps(m)));
+    }
+}
+
+// Calls a kernel with a constant number of inputs.
+#define LES_DOT_ROW(kernel, block) \
+    switch (n_in) { \
+        case 1:  kernel((const block *) row, n_blocks, in, 1, out, r); break; \
+        case 2:  kernel((const block *) row, n_blocks, in, 2, out, r); break; \
+        case 3:  kernel((const block *) row, n_blocks, in, 3, out, r); break; \
+        default: kernel((const block *) row, n_blocks, in, LES_DOT_INPUTS_MAX, out, r); break; \
+    }
+
 static bool les_dot_fast(const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out) {
-    if (w->type != GGML_TYPE_Q3_K) {
+    if (w->type != GGML_TYPE_Q3_K && !(w->type == GGML_TYPE_Q4_K && n_in > 1)) {
         return false;
     }
     const int64_t n_blocks = w->ne[0]/QK_K;
     for (int64_t r = 0; r < n; r++) {
-        const block_q3_K * x = (const block_q3_K *) (rows + r*w->nb[1]);
-        switch (n_in) {
-            case 1:  les_q3_k_row(x, n_blocks, in, 1, out, r); break;
-            case 2:  les_q3_k_row(x, n_blocks, in, 2, out, r); break;
-            case 3:  les_q3_k_row(x, n_blocks, in, 3, out, r); break;
-            default: les_q3_k_row(x, n_blocks, in, LES_DOT_INPUTS_MAX, out, r); break;
+        const char * row = rows + r*w->nb[1];
+        if (w->type == GGML_TYPE_Q3_K) {
+            LES_DOT_ROW(les_q3_k_row, block_q3_K)
+        } else {
+            LES_DOT_ROW(les_q4_k_row, block_q4_K)
         }
     }
     return true;

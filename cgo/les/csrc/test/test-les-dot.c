@@ -16,14 +16,19 @@ static uint64_t random_next(uint64_t * state) {
     return *state >> 33;
 }
 
-// Every bit of a block may be anything but those of its scale, which must be finite.
-static void fill_q3_k(char * rows, int64_t n_blocks, uint64_t * state) {
+// Every bit of a block may be anything but those of its scales, which are below 1, subnormal numbers and both signs
+// included.
+static void fill_rows(enum ggml_type type, char * rows, int64_t n_blocks, uint64_t * state) {
+    for (size_t i = 0; i < n_blocks*ggml_type_size(type); i++) {
+        rows[i] = (char) random_next(state);
+    }
     for (int64_t b = 0; b < n_blocks; b++) {
-        block_q3_K * x = (block_q3_K *) rows + b;
-        for (size_t i = 0; i < sizeof(*x); i++) {
-            ((uint8_t *) x)[i] = (uint8_t) random_next(state);
+        if (type == GGML_TYPE_Q3_K) {
+            ((block_q3_K *) rows)[b].d &= 0xBBFF;
+        } else {
+            ((block_q4_K *) rows)[b].d    &= 0xBBFF;
+            ((block_q4_K *) rows)[b].dmin &= 0xBBFF;
         }
-        x->d &= 0xBBFF; // below 1, subnormal numbers and both signs included
     }
 }
 
@@ -39,9 +44,9 @@ static void fill_input(float * x, int64_t n, uint64_t * state) {
     }
 }
 
-static void compare(int64_t n, int n_in, uint64_t seed) {
-    const struct ggml_type_traits_cpu * traits = ggml_get_type_traits_cpu(GGML_TYPE_Q3_K);
-    struct ggml_tensor w = { .type = GGML_TYPE_Q3_K, .ne = { n, N_ROWS, 1, 1 } };
+static void compare(enum ggml_type type, int64_t n, int n_in, uint64_t seed) {
+    const struct ggml_type_traits_cpu * traits = ggml_get_type_traits_cpu(type);
+    struct ggml_tensor w = { .type = type, .ne = { n, N_ROWS, 1, 1 } };
     w.nb[1] = ggml_row_size(w.type, n);
     const size_t quantised = ggml_row_size(traits->vec_dot_type, n);
     const size_t in_bytes  = quantised + les_dot_sums_bytes(traits->vec_dot_type, n);
@@ -52,7 +57,7 @@ static void compare(int64_t n, int n_in, uint64_t seed) {
     float   out[LES_DOT_INPUTS_MAX][N_ROWS];
     const char * inputs[LES_DOT_INPUTS_MAX];
     float *      outs[LES_DOT_INPUTS_MAX];
-    fill_q3_k(rows, N_ROWS*n/QK_K, &seed);
+    fill_rows(type, rows, N_ROWS*n/QK_K, &seed);
     for (int i = 0; i < n_in; i++) {
         char * row = in + i*in_bytes;
         fill_input(x, n, &seed);
@@ -68,8 +73,8 @@ static void compare(int64_t n, int n_in, uint64_t seed) {
         for (int64_t r = 0; r < N_ROWS; r++) {
             float want;
             traits->vec_dot((int) n, &want, 0, rows + r*w.nb[1], 0, inputs[i], 0, 1);
-            CHECKF(memcmp(&want, &out[i][r], sizeof(want)) == 0, "%d values, input %d of %d, row %d: %.9g, want %.9g",
-                   (int) n, i, n_in, (int) r, (double) out[i][r], (double) want);
+            CHECKF(memcmp(&want, &out[i][r], sizeof(want)) == 0, "%s, %d values, input %d of %d, row %d: %.9g, want %.9g",
+                   ggml_type_name(type), (int) n, i, n_in, (int) r, (double) out[i][r], (double) want);
         }
     }
     free(rows);
@@ -82,7 +87,8 @@ static void each_row_equals_upstreams(void) {
     for (size_t i = 0; i < sizeof(lengths)/sizeof(lengths[0]); i++) {
         for (int n_in = 1; n_in <= LES_DOT_INPUTS_MAX; n_in++) {
             for (uint64_t seed = 0; seed < 20; seed++) {
-                compare(lengths[i], n_in, seed*7919 + (uint64_t) n_in);
+                compare(GGML_TYPE_Q3_K, lengths[i], n_in, seed*7919 + (uint64_t) n_in);
+                compare(GGML_TYPE_Q4_K, lengths[i], n_in, seed*7919 + (uint64_t) n_in);
             }
         }
     }
