@@ -122,7 +122,7 @@ func Open(config Config) (*Scheduler, error) {
 // best first. The best ones that are missing are queued as prefetches; those in
 // memory are protected until the layer has routed.
 func (s *Scheduler) Predicted(layer int, ids []int32) {
-	s.mu.Lock()
+	s.lockSoon()
 	defer s.mu.Unlock()
 	s.mustBeOpenLocked()
 	s.recordLocked(layer, ids, 0)
@@ -138,7 +138,7 @@ func (s *Scheduler) Predicted(layer int, ids []int32) {
 // how many experts wait for a slot; they get one, in the given order, as slots
 // are released. Calls of one step for different spans are counted as one.
 func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (starved int) {
-	s.mu.Lock()
+	s.lockSoon()
 	defer s.mu.Unlock()
 	s.mustBeOpenLocked()
 	m := &s.mu
@@ -175,7 +175,7 @@ func (s *Scheduler) Routed(layer int, ids []int32, spans uint32, tokens int) (st
 // up. Freed slots go to starved experts first. An expert that failed is
 // forgotten, so that a later demand reads it again.
 func (s *Scheduler) Released(layer int, ids []int32) {
-	s.mu.Lock()
+	s.lockSoon()
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		s.releaseLocked(expert.Key{Layer: int32(layer), ID: id})
@@ -197,6 +197,20 @@ func (s *Scheduler) Close() error {
 	s.mu.Unlock()
 	s.lanes.Wait()
 	return nil
+}
+
+// lockSoon takes the lock for a compute thread. Lanes hold it for microseconds,
+// but a thread of C that Go has put to sleep comes back by way of two others,
+// which takes a hundred: so it looks again for a while.
+func (s *Scheduler) lockSoon() {
+	for range 400 {
+		if s.mu.TryLock() {
+			return
+		}
+		for range 100 { // some 50 ns
+		}
+	}
+	s.mu.Lock()
 }
 
 func (s *Scheduler) mustBeOpenLocked() {
