@@ -44,7 +44,7 @@ type inspection struct {
 	NextNBytes      int64          `json:"nextn_bytes"`       // routed experts of NextN blocks
 	RowsBytes       int64          `json:"rows_bytes"`        // token embeddings, where a run reads their rows from the file
 	TokenBytes      int64          `json:"token_bytes"`       // experts of one token, nothing cached
-	DenseBytes      int64          `json:"dense_bytes"`       // weights that stay resident
+	DenseBytes      int64          `json:"dense_bytes"`       // weights that are read into memory
 	KVBytes         int64          `json:"kv_bytes"`          // KV cache and recurrent state
 	ComputeBytes    int64          `json:"compute_bytes"`     // graph buffers and the work buffer
 	ProcessBytes    int64          `json:"process_bytes"`     // code, vocabulary, runtime and a reserve for its growth
