@@ -65,6 +65,9 @@ func (s *Streamed) Seal(files []string, used int) error {
 	if n < 0 {
 		return s.takeError("sealing the model")
 	}
+	if err := s.openFiles(files); err != nil {
+		return err
+	}
 	if n == 0 {
 		return ErrNothingStreamed
 	}
@@ -74,6 +77,19 @@ func (s *Streamed) Seal(files []string, used int) error {
 	}
 	if err := s.geometry.Validate(); err != nil {
 		return fmt.Errorf("layout of the experts: %w", err)
+	}
+	return nil
+}
+
+// openFiles lets C read rows of the tensors whose rows are looked up. They are
+// part of the model from here on, also if nothing else of it is streamed.
+func (s *Streamed) openFiles(files []string) error {
+	for i, path := range files {
+		var status C.int32_t
+		withCString(path, func(path *C.char) { status = C.les_model_set_file(s.model, C.int32_t(i), path) })
+		if status != 0 {
+			return s.takeError("opening the files that rows are read from")
+		}
 	}
 	return nil
 }

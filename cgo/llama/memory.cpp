@@ -8,7 +8,7 @@ les_llama_memory les_llama_memory_measure(const llama_context * lctx) {
     les_llama_memory sum = {0, 0, 0};
     for (const auto & entry : llama_get_memory_breakdown(lctx)) {
         if (strcmp(ggml_backend_buft_name(entry.first), "LES") == 0) {
-            continue; // streamed experts: addresses without memory
+            continue; // what stays in the files: addresses without memory
         }
         sum.model_bytes   += entry.second.model;
         sum.context_bytes += entry.second.context;

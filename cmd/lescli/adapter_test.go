@@ -21,16 +21,6 @@ func expertAdapter(t *testing.T, experts int64) string {
 	}
 	defer w.Close()
 	const rank, width = 4, 256
-	for key, value := range map[string]string{
-		"general.architecture": "qwen3moe", "general.type": "adapter", "adapter.type": "lora",
-	} {
-		if err := w.SetString(key, value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.SetFloat32("adapter.lora.alpha", rank); err != nil {
-		t.Fatal(err)
-	}
 	for _, role := range []string{"gate", "down"} {
 		name := "blk.0.ffn_" + role + "_exps.weight"
 		for _, part := range []struct {
@@ -41,6 +31,40 @@ func expertAdapter(t *testing.T, experts int64) string {
 				t.Fatal(err)
 			}
 		}
+	}
+	return writeAdapter(t, w, rank)
+}
+
+// embeddingAdapter writes an adapter of rank 4 for the token embeddings of
+// tiny-qwen3moe, whose two matrices change places.
+func embeddingAdapter(t *testing.T) string {
+	t.Helper()
+	w, err := llama.NewWriter(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	const rank, width, vocab = 4, 256, 512
+	for suffix, shape := range map[string][2]int64{".lora_a": {rank, vocab}, ".lora_b": {rank, width}} {
+		if err := w.AddTensor("token_embd.weight"+suffix, llama.F32, shape[0], shape[1], 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return writeAdapter(t, w, rank)
+}
+
+// writeAdapter writes an adapter of these tensors, filled at random.
+func writeAdapter(t *testing.T, w *llama.Writer, alpha float32) string {
+	t.Helper()
+	for key, value := range map[string]string{
+		"general.architecture": "qwen3moe", "general.type": "adapter", "adapter.type": "lora",
+	} {
+		if err := w.SetString(key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.SetFloat32("adapter.lora.alpha", alpha); err != nil {
+		t.Fatal(err)
 	}
 	data := make([]byte, w.DataBytes())
 	random := rand.New(rand.NewPCG(1, 2))
@@ -64,6 +88,15 @@ func TestAdapterOnExpertsIsIdentical(t *testing.T) {
 	}
 	if strings.Contains(stdout, "les off") {
 		t.Errorf("nothing was streamed: %s", stdout)
+	}
+}
+
+func TestAdapterOnEmbeddingsIsIdentical(t *testing.T) {
+	model, adapter := tinyModel(t, "tiny-qwen3moe"), embeddingAdapter(t)
+	stdout, stderr, code := lescli("verify", "-m", model, "--lora", adapter,
+		"--les-slots", "floor", "--prompt-tokens", "1,40", "--gen", "3")
+	if code != exitOK || !strings.Contains(stdout, "identical: ") || strings.Contains(stdout, "les off") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 }
 

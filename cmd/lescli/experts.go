@@ -51,6 +51,8 @@ type modelFile struct {
 	paths       []string       // of its parts, in the order of the loader
 	unknown     []expertTensor // shaped like experts under unknown names
 	contiguous  bool           // the file is repacked
+	embeddings  int64          // bytes of the token embeddings
+	ownOutput   bool           // the output matrix is a tensor of its own
 }
 
 // readModelFile reads the metadata of all parts of a model.
@@ -139,6 +141,12 @@ type layerKey struct {
 func (m *modelFile) add(part int, tensor llama.TensorInfo, layers map[layerKey]*expertLayer) {
 	m.tensors++
 	m.totalBytes += tensor.Bytes
+	switch tensor.Name {
+	case "token_embd.weight":
+		m.embeddings = tensor.Bytes
+	case "output.weight":
+		m.ownOutput = true
+	}
 	block, name, ok := blockTensor(tensor.Name)
 	if !ok || m.experts == 0 || tensor.Shape[2] < 2 || !strings.HasPrefix(name, "ffn_") {
 		return
@@ -228,6 +236,15 @@ func (m *modelFile) routesBuffer() *trace.Routes {
 	shape := m.shape()
 	const kinds = 2 // routed and guessed
 	return trace.NewRoutes(kinds*shape.Layers, kinds*shape.All)
+}
+
+// rowsBytes is the size of the token embeddings where a streamed model leaves
+// them in the file: they are not the output matrix too.
+func (m *modelFile) rowsBytes() int64 {
+	if len(m.layers) == 0 || !m.ownOutput {
+		return 0
+	}
+	return m.embeddings
 }
 
 // routedBytes is the size of all routed experts, without NextN blocks.

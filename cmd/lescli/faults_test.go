@@ -183,6 +183,40 @@ func TestFileThatShrinksFailsTheRun(t *testing.T) {
 	}
 }
 
+// TestEmbeddingsThatCannotBeReadFailTheStep cuts the file ahead of its first
+// tensor, which the token embeddings are.
+func TestEmbeddingsThatCannotBeReadFailTheStep(t *testing.T) {
+	path := tinyModel(t, "tiny-qwen3moe")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openTiny(t, path, lesOptions{mode: lesOn, slots: 8}, io.Discard)
+	want, err := feedSome(s, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 4096); err != nil {
+		t.Fatal(err)
+	}
+	_, err = feedSome(s, 1)
+	for _, part := range []string{"token_embd.weight", path, " at 0x", "144 bytes", "unexpected EOF", "check the file"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not have %q", err, part)
+		}
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := feedSome(s, 8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, same := sameBits(want, got); !same {
+		t.Errorf("token %d differs once the file is whole again", at)
+	}
+}
+
 // memoryDir is a folder in memory, which has no direct reads on most kernels;
 // empty where there is none.
 func memoryDir(t *testing.T) string {

@@ -42,8 +42,9 @@ type inspection struct {
 	ExpertBytes     int64          `json:"expert_bytes"`      // the largest expert: gate, up and down
 	RoutedBytes     int64          `json:"routed_bytes"`      // all routed experts of all layers
 	NextNBytes      int64          `json:"nextn_bytes"`       // routed experts of NextN blocks
+	RowsBytes       int64          `json:"rows_bytes"`        // token embeddings, where a run reads their rows from the file
 	TokenBytes      int64          `json:"token_bytes"`       // experts of one token, nothing cached
-	DenseBytes      int64          `json:"dense_bytes"`       // weights that stay resident
+	DenseBytes      int64          `json:"dense_bytes"`       // weights that are read into memory
 	KVBytes         int64          `json:"kv_bytes"`          // KV cache and recurrent state
 	ComputeBytes    int64          `json:"compute_bytes"`     // graph buffers and the work buffer
 	ProcessBytes    int64          `json:"process_bytes"`     // code, vocabulary, runtime and a reserve for its growth
@@ -108,12 +109,12 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 		Model: path, Parts: len(file.paths), Layout: file.layoutName(), Architecture: file.arch, Description: model.Description(),
 		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.blocks - file.nextn,
 		NextNBlocks: file.nextn, MoELayers: len(file.layers), Experts: file.experts, Used: file.used,
-		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes,
+		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes, RowsBytes: file.rowsBytes(),
 		ContextTokens: lctx.Tokens(), UbatchTokens: lctx.Ubatch(), Unknown: append([]expertTensor{}, file.unknown...), Budgets: []budgetLine{},
 	}
 	r.TokenBytes = r.ExpertBytes * int64(r.Used) * int64(r.MoELayers)
 	r.planned(file.shape(), plan.Usage{
-		Dense: memory.ModelBytes - r.RoutedBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes,
+		Dense: memory.ModelBytes - r.RoutedBytes - r.RowsBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes,
 		Work:    file.workBytes(lctx.Ubatch()),
 		Process: les.ResidentBytes(), // weights are not in it: none were loaded
 	})
@@ -173,6 +174,9 @@ func (r *inspection) print(out io.Writer) {
 		line("experts", "%d a layer, top-%d, %s (%d bytes) each, %s in all", r.Experts, r.Used,
 			formatSize(r.ExpertBytes), r.ExpertBytes, formatSize(r.RoutedBytes))
 		line("a token", "uses %s of experts", formatSize(r.TokenBytes))
+	}
+	if r.RowsBytes > 0 {
+		line("embeddings", "%s, read from the file row by row", formatSize(r.RowsBytes))
 	}
 	line("dense", "%s", formatSize(r.DenseBytes))
 	line("kv", "%s for %d tokens", formatSize(r.KVBytes), r.ContextTokens)

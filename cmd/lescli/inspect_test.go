@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,6 +24,7 @@ func inspected(t *testing.T, preset string) inspection {
 
 func TestInspectCountsExperts(t *testing.T) {
 	const expert = 3 * 256 * 110 // gate, up and down in Q3_K, one block a row
+	const embeddings = 512 * 144 // Q4_K, one block a row
 	cases := map[string]inspection{
 		"tiny-qwen3moe":         {Architecture: "qwen3moe", Layers: 4, MoELayers: 4},
 		"tiny-deepseek2":        {Architecture: "deepseek2", Layers: 5, MoELayers: 3, NextNBlocks: 1, NextNBytes: 8 * expert},
@@ -39,7 +41,7 @@ func TestInspectCountsExperts(t *testing.T) {
 			if got.Experts != 8 || got.Used != 2 || got.ExpertBytes != expert || got.RoutedBytes != int64(8*expert*want.MoELayers) {
 				t.Errorf("experts are %+v", got)
 			}
-			if got.DenseBytes <= 0 || got.KVBytes <= 0 || got.ComputeBytes <= 0 || len(got.Unknown) != 0 {
+			if got.RowsBytes != embeddings || got.DenseBytes <= 0 || got.KVBytes <= 0 || got.ComputeBytes <= 0 || len(got.Unknown) != 0 {
 				t.Errorf("memory is %+v", got)
 			}
 			if got.FullBytes != got.DenseBytes+got.KVBytes+got.ComputeBytes+got.ProcessBytes+int64(8*want.MoELayers)*got.SlotBytes {
@@ -66,8 +68,22 @@ func checkBudgets(t *testing.T, r inspection) {
 }
 
 func TestInspectOfADenseModelHasNoBudgets(t *testing.T) {
-	if got := inspected(t, "tiny-qwen3"); got.MoELayers != 0 || len(got.Budgets) != 0 || got.FloorBytes != got.FullBytes {
+	if got := inspected(t, "tiny-qwen3"); got.MoELayers != 0 || got.RowsBytes != 0 || len(got.Budgets) != 0 || got.FloorBytes != got.FullBytes {
 		t.Errorf("report is %+v", got)
+	}
+}
+
+// The reference model has one matrix for embeddings and output: it stays in
+// memory, as products need all of it.
+func TestEmbeddingsThatAreTheOutputStayResident(t *testing.T) {
+	const model = "../../models/les-ref.gguf"
+	file, err := readModelFile(model)
+	if err != nil || file.rowsBytes() != 0 || file.embeddings == 0 {
+		t.Fatalf("%d bytes of rows, error %v", file.rowsBytes(), err)
+	}
+	stdout, stderr, code := lescli("verify", "-m", model, "--les-slots", "floor", "--prompt-tokens", "7", "--gen", "2")
+	if code != exitOK || !strings.Contains(stdout, "identical: ") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 }
 

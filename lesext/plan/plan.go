@@ -15,7 +15,7 @@ const heapReserve = 12 << 20
 
 // Usage is what a process holds besides expert slots, in bytes.
 type Usage struct {
-	Dense   int64 // weights that are not streamed
+	Dense   int64 // weights in memory: neither experts nor rows that are read from the file
 	KV      int64 // KV cache and recurrent state
 	Compute int64 // graph buffers
 	Work    int64 // the CPU backend's work buffer, allocated at the first step

@@ -1,4 +1,5 @@
-// The LES buffer type. It owns expert tensors without memory behind them: only addresses that fault on any access.
+// The LES buffer type. It owns tensors that stay in their files, without memory behind them: only addresses that fault on
+// any access.
 
 #include "les-cpu.h"
 #include "les-impl.h"
@@ -8,6 +9,7 @@
 #include "ggml-cpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct les_buffer {
     struct les_model * model;
@@ -34,10 +36,22 @@ static enum ggml_status les_buffer_init_tensor(ggml_backend_buffer_t buffer, str
     return tensor->extra ? GGML_STATUS_SUCCESS : GGML_STATUS_ALLOC_FAILED;
 }
 
-// Nobody may write or read whole expert tensors; the loader skips them and graphs use slots.
+// Nobody may write these tensors, or read whole experts; the loader skips them and graphs use slots.
 static void les_buffer_set_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor * tensor, const void * data, size_t offset, size_t size) {
     GGML_ABORT("tensor %s is streamed and cannot be written", tensor->name);
     GGML_UNUSED(buffer); GGML_UNUSED(data); GGML_UNUSED(offset); GGML_UNUSED(size);
+}
+
+// Rows can be had at any time. Those that cannot are zeros; the reason is the model's error.
+static void les_buffer_get_tensor(ggml_backend_buffer_t buffer, const struct ggml_tensor * tensor, void * data, size_t offset, size_t size) {
+    const struct les_weight * w = tensor->extra;
+    if (!w || !w->rows) {
+        GGML_ABORT("tensor %s is streamed and cannot be read as a whole", tensor->name);
+    }
+    if (!les_weight_read(w, data, offset, size)) {
+        memset(data, 0, size);
+    }
+    GGML_UNUSED(buffer);
 }
 
 static void les_buffer_clear(ggml_backend_buffer_t buffer, uint8_t value) {
@@ -49,6 +63,7 @@ static const struct ggml_backend_buffer_i les_buffer_interface = {
     .get_base    = les_buffer_get_base,
     .init_tensor = les_buffer_init_tensor,
     .set_tensor  = les_buffer_set_tensor,
+    .get_tensor  = les_buffer_get_tensor,
     .clear       = les_buffer_clear,
 };
 

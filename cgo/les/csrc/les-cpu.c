@@ -2,6 +2,7 @@
 
 #include "les-cpu.h"
 #include "les-node.h"
+#include "les-rows.h"
 
 // Thread 0, last: waits until the others have left the node, then gives everything back.
 static void les_node_finish(struct les_node * node, struct ggml_compute_params * params, struct ggml_tensor * dst, uint64_t start) {
@@ -56,6 +57,9 @@ bool les_cpu_has_streamed(const struct ggml_tensor * op) {
 
 bool les_cpu_supports_op(const struct ggml_tensor * op) {
     bool fused = false;
+    if (les_rows_is(op)) {
+        return true;
+    }
     if (op->op == GGML_OP_MUL_MAT_ID) {
         return les_hook_is_streamed(op->src[0]) && op->src[1]->type == GGML_TYPE_F32 && op->type == GGML_TYPE_F32;
     }
@@ -64,6 +68,10 @@ bool les_cpu_supports_op(const struct ggml_tensor * op) {
 
 bool les_cpu_work_size(int n_threads, const struct ggml_tensor * op, size_t * size) {
     bool fused = false;
+    if (les_rows_is(op)) {
+        *size = les_rows_work_size(op, n_threads);
+        return true;
+    }
     if (op->op == GGML_OP_MUL_MAT_ID ? !les_hook_is_streamed(op->src[0]) : !les_op_is(op, &fused)) {
         return false;
     }
@@ -79,6 +87,10 @@ bool les_cpu_work_size(int n_threads, const struct ggml_tensor * op, size_t * si
 
 bool les_cpu_compute_forward(struct ggml_compute_params * params, struct ggml_tensor * op) {
     bool fused = false;
+    if (les_rows_is(op)) {
+        les_cpu_rows(params, op);
+        return true;
+    }
     if (op->op == GGML_OP_MUL_MAT_ID ? les_hook_is_streamed(op->src[0]) : les_op_is(op, &fused) && fused) {
         les_cpu_moe(params, op);
         return true;

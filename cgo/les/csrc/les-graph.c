@@ -171,8 +171,7 @@ bool les_hook_graph_failed(const struct ggml_cgraph * gf) {
     for (int i = 0; i < gf->n_nodes; i++) {
         const struct ggml_tensor * t = gf->nodes[i];
         bool fused = false;
-        const bool ours = les_op_is(t, &fused) ||
-                          (t->op == GGML_OP_MUL_MAT_ID && les_hook_is_streamed(t->src[0]));
+        const bool ours = les_op_is(t, &fused) || les_hook_is_streamed(t->src[0]);
         if (ours && ggml_get_op_params_i32(t, LES_PARAM_FAILED) != 0) {
             return true;
         }

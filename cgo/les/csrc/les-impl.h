@@ -16,9 +16,11 @@
 // Wider steps than this are prefill: they stream whole layers and are not predicted.
 #define LES_PREDICT_TOKENS_MAX 8
 
-// What an expert tensor carries in tensor->extra once it is in the LES buffer.
+// What a tensor carries in tensor->extra once it is in the LES buffer. It has experts, which go through slots, or rows,
+// which are read from the file each time they are looked up.
 struct les_weight {
     struct les_model * model;
+    bool               rows;  // a matrix of rows; layer, span and rel are of experts only
     int32_t            layer; // index among streamed layers, -1 until sealed
     int32_t            span;
     uint64_t           rel;   // offset of this projection inside its span
@@ -48,6 +50,12 @@ struct les_layer {
     size_t                word0;     // index of its first word in the table
 };
 
+// A file that rows are read from.
+struct les_file {
+    int    handle; // of les-os.h
+    char * path;   // NULL where the file is not open
+};
+
 struct les_model {
     _Atomic int32_t refs;
 
@@ -63,6 +71,10 @@ struct les_model {
     uint64_t            slot_bytes;
     const void *        owner; // the loader that took this model
     const void *        advised; // the buffer of dense weights that huge pages were asked for last
+
+    // set by les_model_set_file, constant while there are graphs
+    struct les_file * files;
+    int32_t           n_files;
 
     // set by les_model_open
     struct les_callbacks callbacks;
@@ -99,7 +111,7 @@ enum {
     LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused; a lookahead node has its layer here
     LES_PARAM_STRIDE = 8,  // of a tensor that the loader has only described: 64 bits
     LES_PARAM_GATING = 12, // llama.cpp's gating function of the router
-    LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID
+    LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID and GET_ROWS
 };
 
 // Sources of the fused node.
@@ -126,6 +138,9 @@ LES_API struct les_weight * les_model_add_weight(struct les_model * model, struc
 LES_API struct les_model *  les_model_loading(void);
 LES_API bool                les_op_is(const struct ggml_tensor * t, bool * fused);
 
+// Reads bytes of a tensor of rows, counted from its first one. False, with an error set, when they cannot be had.
+LES_API bool les_weight_read(const struct les_weight * w, void * buf, uint64_t at, size_t n_bytes);
+
 // Waiting: returns when progress differs from seen, or after a bounded time.
 LES_API void     les_wait(struct les_model * model, uint32_t seen);
 LES_API void     les_wake(struct les_model * model); // progress differs from here on
@@ -151,5 +166,6 @@ static inline void les_unlock(_Atomic int32_t * lock) {
     atomic_store_explicit(lock, 0, memory_order_release);
 }
 
-void les_model_errorf(struct les_model * model, const char * format, ...);
-void les_model_forget(struct les_model * model); // ends its part in a load
+LES_API void les_model_errorf(struct les_model * model, const char * format, ...);
+void les_model_forget     (struct les_model * model); // ends its part in a load
+void les_model_close_files(struct les_model * model);

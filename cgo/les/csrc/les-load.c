@@ -1,4 +1,4 @@
-// The loader seam: which expert tensors a load leaves to LES, where their bytes lie in files and slots.
+// The loader seam: which tensors a load leaves to LES, where their bytes lie in files and slots.
 
 #include "les-impl.h"
 #include "les-os.h"
@@ -76,6 +76,7 @@ struct les_weight * les_model_add_weight(struct les_model * model, struct ggml_t
         return NULL;
     }
     w->model  = model;
+    w->rows   = t->ne[2] == 1;
     w->layer  = -1;
     w->off    = UINT64_MAX;
     w->tensor = t;
@@ -96,8 +97,17 @@ static struct ggml_backend_buffer_type * les_buft(ggml_backend_dev_t dev) {
     return get ? get() : NULL;
 }
 
+// Token embeddings, of which a step needs a row for each token. Where they are the output matrix too, the loader does not ask.
+static bool les_has_rows(const struct ggml_tensor * meta) {
+    return strcmp(meta->name, "token_embd.weight") == 0 && ggml_is_matrix(meta);
+}
+
+static bool les_has_experts(const struct ggml_tensor * meta) {
+    return meta->ne[2] >= 2 && meta->ne[3] == 1;
+}
+
 struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const struct ggml_tensor * meta, struct ggml_backend_device * dev) {
-    if (meta->ne[2] < 2 || meta->ne[3] != 1) {
+    if (!les_has_experts(meta) && !les_has_rows(meta)) {
         return NULL;
     }
     les_lock(&les_g.lock);
@@ -353,6 +363,9 @@ static int32_t les_model_gather(struct les_model * model) {
         if (w->off == UINT64_MAX) {
             les_model_errorf(model, "tensor %s: the loader has not said where its bytes are", w->tensor->name);
             return -1;
+        }
+        if (w->rows) {
+            continue;
         }
         if (!layer || layer->info.block != block || strcmp(layer->kind, kind) != 0) {
             layer = &model->layers[model->n_layers++];

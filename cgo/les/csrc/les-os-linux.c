@@ -1,5 +1,7 @@
 #include "les-os.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -52,6 +54,32 @@ void les_os_populate(void * addr, size_t n_bytes) {
 
 void les_os_free(void * addr, size_t n_bytes) {
     munmap(addr, n_bytes);
+}
+
+int les_os_file_open(const char * path) {
+    const int handle = open(path, O_RDONLY | O_CLOEXEC);
+    if (handle >= 0) {
+        posix_fadvise(handle, 0, 0, POSIX_FADV_RANDOM); // what lies beside a row is not wanted; advice only
+    }
+    return handle;
+}
+
+void les_os_file_close(int handle) {
+    close(handle);
+}
+
+int les_os_file_read(int handle, void * buf, size_t n_bytes, uint64_t off) {
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t n = pread(handle, (char *) buf + done, n_bytes - done, (off_t) (off + done));
+        if (n == 0) {
+            return -1;
+        }
+        if (n < 0 && errno != EINTR) {
+            return errno;
+        }
+        done += n > 0 ? (size_t) n : 0;
+    }
+    return 0;
 }
 
 void les_os_wait(_Atomic uint32_t * word, uint32_t seen, uint64_t timeout_ns) {

@@ -1,4 +1,4 @@
-// What LES needs of the operating system: address space, memory, waiting, a clock.
+// What LES needs of the operating system: address space, memory, files, waiting, a clock.
 
 #pragma once
 
@@ -19,6 +19,13 @@ void les_os_advise_huge(void * addr, size_t n_bytes);
 
 // Makes the system put memory behind the range now rather than at the first access. Advice only.
 void les_os_populate(void * addr, size_t n_bytes);
+
+// Opens a file to read few bytes at any place, through the page cache. -1 on failure, with errno set.
+int  les_os_file_open(const char * path);
+void les_os_file_close(int handle);
+
+// Reads all the bytes: short reads are continued, interrupted ones repeated. Returns 0, or errno, or -1 at the end of the file.
+int les_os_file_read(int handle, void * buf, size_t n_bytes, uint64_t off);
 
 // Sleeps while *word == seen, at most timeout_ns; may return early.
 void les_os_wait(_Atomic uint32_t * word, uint32_t seen, uint64_t timeout_ns);

@@ -36,6 +36,7 @@ void les_model_unref(struct les_model * model) {
         return;
     }
     les_model_forget(model);
+    les_model_close_files(model);
     if (model->arena) {
         les_os_free(model->arena, model->arena_bytes);
     }

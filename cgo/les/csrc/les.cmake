@@ -14,6 +14,7 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les.c
     ${GGML_LES_DIR}/les-load.c
     ${GGML_LES_DIR}/les-layout.c
+    ${GGML_LES_DIR}/les-file.c
     ${GGML_LES_DIR}/les-graph.c
     ${GGML_LES_DIR}/les-os-${LES_OS}.c)
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
@@ -27,6 +28,7 @@ function(les_add_cpu_sources target)
         ${GGML_LES_DIR}/les-dot.c
         ${GGML_LES_DIR}/les-work.c
         ${GGML_LES_DIR}/les-predict.c
+        ${GGML_LES_DIR}/les-rows.c
         ${GGML_LES_DIR}/les-buffer.c)
     target_include_directories(${target} PRIVATE ${GGML_LES_DIR})
 endfunction()

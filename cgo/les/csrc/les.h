@@ -98,6 +98,10 @@ LES_API int32_t les_model_set_pending(struct les_model * model);
 // Lays out slots once the loader is done. Returns the number of streamed layers, or -1 with an error set.
 LES_API int32_t les_model_seal(struct les_model * model);
 
+// Says where the file with this number is, which is opened if tensors in it are read row by row. Comes after the seal, for
+// each file, before the first graph. Returns 0, or -1 with an error set.
+LES_API int32_t les_model_set_file(struct les_model * model, int32_t file, const char * path);
+
 // Allocates the arena (n_slots slots) and starts to accept graphs. Returns 0, or -1 with an error set.
 LES_API int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks);
 
@@ -158,8 +162,8 @@ LES_API enum les_place les_hook_weight_place(const struct gguf_context * gguf, s
 // From one expert to the next in the file where they lie apart, 0 where they follow each other.
 LES_API uint64_t les_hook_weight_stride(const struct ggml_tensor * meta);
 
-// Buffer type for an expert tensor that is to be streamed, NULL if LES is off for this load.
-// owner identifies the load, dev is the CPU device.
+// Buffer type for a tensor that is to stay in its file, NULL if LES is off for this load: one of experts, or the token
+// embeddings where only their rows are looked up. owner identifies the load, dev is the CPU device.
 LES_API struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const struct ggml_tensor * meta, struct ggml_backend_device * dev);
 
 // Tells LES where a tensor's bytes are; stride as above. True if the tensor is streamed and must not be read.
@@ -168,10 +172,10 @@ LES_API bool les_hook_weight_data(const void * owner, struct ggml_tensor * tenso
 // Replaces the nodes of one MoE layer by the fused one where they allow it; down is the last matrix product.
 LES_API struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_cgraph * gf, struct ggml_tensor * down, int32_t gating);
 
-// True if the tensor's experts are streamed; NULL is not.
+// True if the tensor stays in its file, experts or rows; NULL does not.
 LES_API bool les_hook_is_streamed(const struct ggml_tensor * tensor);
 
-// True if a node of this graph that needs streamed experts has failed.
+// True if a node of this graph that needs what stays in files has failed.
 LES_API bool les_hook_graph_failed(const struct ggml_cgraph * gf);
 
 #ifdef __cplusplus
