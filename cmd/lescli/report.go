@@ -26,18 +26,17 @@ func checkReport(c *cli.Context) error {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			return fmt.Errorf("--%s: %s is a directory", flag, name)
 		}
-		info, err := os.Stat(filepath.Dir(name))
+		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		if _, err := checkReplaceable(flag, name, reportBegin[flag], "a report"); err != nil {
+			return err
+		}
+		part, err := createPart(flag, finalName(name))
 		if err != nil {
-			return fmt.Errorf("--%s: %w", flag, err)
+			return err
 		}
-		if !info.IsDir() {
-			return fmt.Errorf("--%s: %s is not a directory", flag, filepath.Dir(name))
-		}
-		if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
-			if _, err := checkReplaceable(flag, name, reportBegin[flag], "a report"); err != nil {
-				return err
-			}
-		}
+		part.discard()
 	}
 	if c.String("json") != "" && c.String("html") != "" && finalName(c.String("json")) == finalName(c.String("html")) {
 		return usagef("--json and --html contradict: both name the file %s", c.String("json"))
@@ -86,45 +85,29 @@ func writeReport(flag, name string, text []byte) error {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}
-	write := replaceFile
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		write = writeInto
+		return writeInto(flag, name, text)
 	}
-	if err := write(name, text); err != nil {
+	part, err := createPart(flag, name)
+	if err != nil {
+		return err
+	}
+	if _, err = part.Write(text); err != nil {
+		part.discard()
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
-	return nil
+	return part.commit()
 }
 
 // writeInto writes to something that exists and stays what it is.
-func writeInto(name string, text []byte) error {
+func writeInto(flag, name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = file.Write(text)
+		err = errors.Join(err, file.Close())
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("--%s: %w", flag, err)
 	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Close())
-}
-
-func replaceFile(name string, text []byte) (err error) {
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(file.Name())
-		}
-	}()
-	if _, err = file.Write(text); err != nil {
-		return err
-	}
-	if err = file.Chmod(0o644); err != nil {
-		return err
-	}
-	if err = file.Close(); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), name)
+	return nil
 }
