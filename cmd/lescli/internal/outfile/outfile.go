@@ -74,6 +74,9 @@ func Create(path string, bytes int64) (*File, error) {
 // WriteAt implements io.WriterAt.
 func (f *File) WriteAt(p []byte, off int64) (int, error) { return f.file.WriteAt(p, off) }
 
+// ReadAt implements io.ReaderAt.
+func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.file.ReadAt(p, off) }
+
 // Commit makes the finished file durable under its own name. If it fails,
 // Discard is still to be called.
 func (f *File) Commit() error {
