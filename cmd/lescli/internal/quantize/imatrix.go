@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
@@ -183,6 +185,9 @@ func (m *Imatrix) Of(tensor llama.TensorInfo) (*Importance, error) {
 	}
 	return &Importance{Columns: tensor.Shape[0], Counts: e.Counts, Means: e.Means}, nil
 }
+
+// Names lists the tensors with data, in order.
+func (m *Imatrix) Names() []string { return slices.Sorted(maps.Keys(m.entries)) }
 
 // Seen are the counts of each expert of a tensor, nil without data.
 func (m *Imatrix) Seen(name string) []int64 {
