@@ -50,6 +50,16 @@ func ParseFileType(name string) (FileType, bool) {
 	return ftype, ok
 }
 
+// String is the name of the mixture.
+func (f FileType) String() string {
+	for name, ftype := range fileTypes {
+		if ftype == f {
+			return name
+		}
+	}
+	return fmt.Sprintf("file type %d", int32(f))
+}
+
 // ParseTensorType finds a type by ggml's name for it.
 func ParseTensorType(name string) (TensorType, bool) {
 	for t := range TensorType(C.GGML_TYPE_COUNT) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -26,6 +27,7 @@ func quantizeCommand() *cli.Command {
 			&cli.StringFlag{Name: "rest", Value: "q4_k_m", Usage: "mixture for everything else: " + strings.Join(llama.FileTypeNames(), ", ")},
 			&cli.StringFlag{Name: "imatrix", Usage: "importance data, from lescli imatrix"},
 			&cli.StringSliceFlag{Name: "layers", Usage: "`RANGE=TYPE` for the experts of some blocks: 0-3=q4_k, or 5:down=q5_k for one matrix of each; later ones win"},
+			&cli.StringFlag{Name: "target-size", Usage: "choose types layer by layer by what each loses, for a file of at most this size, like 13G; --rest is the least for the rest"},
 			&cli.StringFlag{Name: "layout", Value: "contiguous", Usage: "contiguous: one read brings a whole expert, lescli reads it; or stock: every program reads it"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the summary, write nothing; OUT may be left out"},
 			&cli.BoolFlag{Name: "no-fallback", Usage: "fail instead of giving a tensor another type than asked for"},
@@ -50,6 +52,12 @@ func runQuantize(c *cli.Context) error {
 			return fmt.Errorf("--imatrix: %w", err)
 		}
 	}
+	ctx, release := interruptible(c.Context)
+	defer release()
+	line, start := newProgressLine(c.App.ErrWriter), time.Now()
+	if opts, err = mixTypes(ctx, c, in, opts); err != nil {
+		return quantizeError(err, in)
+	}
 	q, err := quantize.Open(in, opts)
 	if err != nil {
 		return quantizeError(err, in)
@@ -58,9 +66,6 @@ func runQuantize(c *cli.Context) error {
 	if err := printQuantize(c, q, opts); err != nil || c.Bool("dry-run") {
 		return err
 	}
-	ctx, release := interruptible(c.Context)
-	defer release()
-	line, start := newProgressLine(c.App.ErrWriter), time.Now()
 	result, err := q.Write(ctx, out, c.Bool("force"), line.transfer("quantising "+in))
 	line.clear()
 	if err != nil {
@@ -68,6 +73,29 @@ func runQuantize(c *cli.Context) error {
 	}
 	fmt.Fprintf(c.App.ErrWriter, "wrote %s: %s in %.1f s\n", out, formatSize(result.Bytes), time.Since(start).Seconds())
 	return nil
+}
+
+// mixTypes chooses types where --target-size asks for it.
+func mixTypes(ctx context.Context, c *cli.Context, in string, opts quantize.Options) (quantize.Options, error) {
+	if !c.IsSet("target-size") {
+		return opts, nil
+	}
+	for _, name := range []string{"experts", "layers"} {
+		if c.IsSet(name) {
+			return opts, usagef("--target-size and --%s contradict: either chooses the types of experts", name)
+		}
+	}
+	target, err := parseSize("target-size", c.String("target-size"))
+	if err != nil {
+		return opts, err
+	}
+	line := newProgressLine(c.App.ErrWriter)
+	defer line.clear()
+	opts, err = quantize.Mix(ctx, in, opts, target, func(done, total int64) { line.show("measuring %s: %d of %d choices", in, done, total) })
+	if err != nil {
+		return opts, fmt.Errorf("--target-size: %w", err)
+	}
+	return opts, nil
 }
 
 // quantizePaths are IN and OUT; a dry run needs no OUT.

@@ -19,7 +19,7 @@ func printQuantize(c *cli.Context, q *quantize.Quantizer, opts quantize.Options)
 	}
 	out := c.App.Writer
 	printExpertTypes(out, q)
-	fmt.Fprintf(out, "the rest: %s, %s\n", c.String("rest"), countTypes(q.Tensors, func(t quantize.Tensor) bool { return !t.Expert }))
+	fmt.Fprintf(out, "the rest: %s, %s\n", opts.Rest, countTypes(q.Tensors, func(t quantize.Tensor) bool { return !t.Expert }))
 	printFallbacks(out, q)
 	printImportance(out, q, opts.Imatrix)
 	weights := int64(0)
