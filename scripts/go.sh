@@ -14,8 +14,12 @@ sha256() {
 }
 
 # The go command notices changes of headers in a package's own directory only.
-# Their hash in the flags makes it rebuild when any header it includes changed.
-headers=$(find "$llama/include" "$llama/ggml/include" cgo -name '*.h' -type f 2>/dev/null |
+# Their hash in the flags makes it rebuild when any header it includes changed, or
+# a source of llama.cpp that is compiled as it is.
+headers=$({
+    find "$llama/include" "$llama/ggml/include" "$llama/common" cgo -name '*.h' -type f
+    find "$llama/tools/imatrix" "$llama/tools/perplexity" -name '*.cpp' -type f
+} 2>/dev/null |
     LC_ALL=C sort | while read -r file; do cat "$file"; done | sha256)
 
 # Programs find the libraries beside them, wherever build/bin is moved to. Test

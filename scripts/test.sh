@@ -17,7 +17,7 @@ started=$SECONDS
 cd "$root" || exit
 
 # What the tests run; the matrix builds more itself if it needs more.
-targets=(lescli test-llama-archs llama-gguf-split)
+targets=(lescli test-llama-archs llama-gguf-split llama-quantize llama-imatrix)
 
 count() { echo "$@" >>"$totals"; }
 

@@ -106,6 +106,11 @@ func (s *Streamed) layer(i, used int) expert.Layer {
 	return layer
 }
 
+// KeepApart makes graphs of a node for each product of a layer, so that an observer
+// sees what goes into it. It must be called after Seal and before a context is
+// made.
+func (s *Streamed) KeepApart() { C.les_model_set_apart(s.model, true) }
+
 // Geometry says where the experts lie. It is empty before Seal.
 func (s *Streamed) Geometry() expert.Geometry { return s.geometry }
 

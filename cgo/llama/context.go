@@ -23,7 +23,11 @@ type ContextParams struct {
 	Ubatch  int // most tokens computed at once
 	Seqs    int // most sequences
 	Threads int
+	Observe Observer // shown every node that is computed; nil for none
 }
+
+// Observer is a C function of the type ggml_backend_sched_eval_callback.
+type Observer unsafe.Pointer
 
 // Context is the state of generation on a model.
 type Context struct {
@@ -46,6 +50,9 @@ func NewContext(model *Model, params ContextParams) (*Context, error) {
 	if params.Threads > 0 {
 		cparams.n_threads = C.int32_t(params.Threads)
 		cparams.n_threads_batch = C.int32_t(params.Threads)
+	}
+	if params.Observe != nil {
+		cparams.cb_eval = C.ggml_backend_sched_eval_callback(params.Observe)
 	}
 	var lctx *C.struct_llama_context
 	reason := errorsDuring("llama.cpp gave no reason", func() {

@@ -81,3 +81,7 @@ func (m *Model) Detokenize(tokens []Token) string {
 	}
 	return text.String()
 }
+
+// EndsTexts says whether the model wants a token behind each text, which
+// llama.cpp's perplexity cannot do with.
+func (m *Model) EndsTexts() bool { return bool(C.llama_vocab_get_add_eos(m.vocab)) }

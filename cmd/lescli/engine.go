@@ -20,8 +20,9 @@ type streamer interface {
 	Enable() error
 	Disable()
 	// Loaded ends the load, before a context is made: graphs have their streamed
-	// form from then on.
-	Loaded(file *modelFile) error
+	// form from then on, with the products of a layer apart where they are to be
+	// observed.
+	Loaded(file *modelFile, apart bool) error
 	// Open plans and allocates, after the context is made and before the first
 	// decode.
 	Open(lctx *llama.Context, config engineConfig) (engine, error)

@@ -17,6 +17,7 @@ type sessionOptions struct {
 	les      lesOptions
 	resident llama.ModelParams // how to load when nothing is streamed
 	warm     string            // file with what was hot before, empty for none
+	extra    int64             // memory that its owner takes beside, of the budget
 	record   bool              // buffer routes, for their owner to drain after each step
 	line     *progressLine
 	log      io.Writer // for single lines of the engine
@@ -70,7 +71,7 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 		return nil, fmt.Errorf("%s: architecture %s does not generate text from a prompt alone", opts.path, file.arch)
 	}
 	if s.reason == "" {
-		if err = streaming.Loaded(file); err != nil {
+		if err = streaming.Loaded(file, opts.context.Observe != nil); err != nil {
 			return nil, fmt.Errorf("%s: %w", opts.path, err)
 		}
 	}
@@ -105,7 +106,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		BudgetBytes: opts.les.budgetBytes,
 		Slots:       opts.les.slots,
 		File:        file,
-		WorkBytes:   file.workBytes(s.lctx.Ubatch()),
+		WorkBytes:   file.workBytes(s.lctx.Ubatch()) + opts.extra,
 		Lookahead:   opts.les.lookahead,
 		Lanes:       opts.les.lanes,
 		WholeLayers: opts.les.wholeLayers,

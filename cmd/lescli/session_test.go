@@ -27,7 +27,7 @@ type fakeStreaming struct {
 func (f *fakeStreaming) Enable() error { f.enabled = true; return nil }
 func (f *fakeStreaming) Disable()      { f.enabled = false }
 
-func (f *fakeStreaming) Loaded(*modelFile) error { return nil }
+func (f *fakeStreaming) Loaded(*modelFile, bool) error { return nil }
 
 func (f *fakeStreaming) Open(_ *llama.Context, config engineConfig) (engine, error) {
 	if f.enabled {

@@ -25,10 +25,13 @@ func (l *lesStreaming) Enable() error {
 	return err
 }
 
-func (l *lesStreaming) Loaded(file *modelFile) error {
+func (l *lesStreaming) Loaded(file *modelFile, apart bool) error {
 	err := l.streamed.Seal(file.paths, file.used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		l.nothing, err = err, nil
+	}
+	if apart {
+		l.streamed.KeepApart()
 	}
 	return err
 }

@@ -144,7 +144,7 @@ struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_c
     struct les_model * model = les_weight_of(down->src[0])->model;
     const int32_t      layer = les_weight_of(down->src[0])->layer;
     struct les_parts parts;
-    if (!les_match(down, &parts)) {
+    if (model->apart || !les_match(down, &parts)) {
         struct ggml_tensor * x      = les_find_input(down, 12);
         struct ggml_tensor * router = x ? les_next_router(model, layer, x) : NULL;
         if (router) {

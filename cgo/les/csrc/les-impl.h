@@ -86,6 +86,7 @@ struct les_model {
     _Atomic int32_t      running; // nodes being computed; les_model_close waits until there is none
 
     _Atomic int32_t whole_layers; // not ready-first: set by the host, loaded by compute threads
+    bool            apart;        // no fused nodes: set before the first graph
 
     // Publishes since the model was opened. Stored by the scheduler's threads, waited on by compute threads.
     _Atomic uint32_t progress;

@@ -152,6 +152,10 @@ void les_model_set_lookahead(struct les_model * model, int32_t layer, int32_t n_
     atomic_store_explicit(&model->layers[layer].lookahead, n_guesses, memory_order_relaxed);
 }
 
+void les_model_set_apart(struct les_model * model, bool apart) {
+    model->apart = apart;
+}
+
 void les_model_set_ready_first(struct les_model * model, bool ready_first) {
     atomic_store_explicit(&model->whole_layers, !ready_first, memory_order_relaxed);
 }

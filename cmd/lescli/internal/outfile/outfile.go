@@ -57,7 +57,7 @@ func Check(path string, force bool, inputs ...string) error {
 // and takes the room at once where the file system can, so that the file is in
 // one piece and a full disk shows before anything is written.
 func Create(path string, bytes int64) (*File, error) {
-	if err := checkSpace(path, bytes); err != nil {
+	if err := CheckSpace(path, bytes); err != nil {
 		return nil, err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
@@ -73,6 +73,9 @@ func Create(path string, bytes int64) (*File, error) {
 
 // WriteAt implements io.WriterAt.
 func (f *File) WriteAt(p []byte, off int64) (int, error) { return f.file.WriteAt(p, off) }
+
+// ReadAt implements io.ReaderAt.
+func (f *File) ReadAt(p []byte, off int64) (int, error) { return f.file.ReadAt(p, off) }
 
 // Commit makes the finished file durable under its own name. If it fails,
 // Discard is still to be called.

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// checkSpace refuses a file that would fill its disk, before anything is
+// CheckSpace refuses a file that would fill its disk, before anything is
 // written.
-func checkSpace(path string, bytes int64) error {
+func CheckSpace(path string, bytes int64) error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(path), &stat); err != nil {
 		return fmt.Errorf("%s: %w", path, err)

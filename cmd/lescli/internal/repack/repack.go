@@ -40,11 +40,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Repack writes the model at in, all parts of it, to out in the contiguous
 // layout.
 func Repack(ctx context.Context, in, out string, opts Options) (*Result, error) {
-	src, err := openSource(in)
+	src, err := OpenSource(in)
 	if err != nil {
 		return nil, err
 	}
-	defer src.close()
+	defer src.Close()
 	lay, err := layout.Make(src.describe(), opts.KeepNames)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in, err)
@@ -53,10 +53,13 @@ func Repack(ctx context.Context, in, out string, opts Options) (*Result, error) 
 	if err != nil {
 		return nil, err
 	}
-	if err := outfile.Check(out, opts.Force, src.paths()...); err != nil {
+	if err := outfile.Check(out, opts.Force, src.Paths()...); err != nil {
 		return nil, err
 	}
-	job := &repacking{src: src, lay: lay, orig: orig, checksums: newChecksums(lay)}
+	keys := func(w *llama.Writer) error {
+		return src.copyKeys(w, func(key string) bool { return key != llama.KeyAlignment })
+	}
+	job := &repacking{src: src, keys: keys, tensors: src.tensors, lay: lay, orig: orig, checksums: newChecksums(lay)}
 	if err := job.describe(); err != nil {
 		return nil, fmt.Errorf("%s: %w", in, err)
 	}
@@ -99,7 +102,9 @@ func newChecksums(lay *layout.Layout) checksums {
 
 // repacking is one model on its way.
 type repacking struct {
-	src       *source
+	src       *Source                   // nil for a model that is being made
+	keys      func(*llama.Writer) error // sets the metadata of the original, without an alignment
+	tensors   []tensor
 	lay       *layout.Layout
 	orig      *original
 	meta      *llama.Writer
@@ -117,9 +122,9 @@ func (j *repacking) describe() error {
 	}
 	j.meta = meta
 	err = errors.Join(
-		j.src.copyKeys(meta, func(key string) bool { return key != llama.KeyAlignment }),
+		j.keys(meta),
 		meta.SetUint32(llama.KeyAlignment, expert.Align),
-		setLayoutKeys(meta, j.lay, j.src.tensors),
+		setLayoutKeys(meta, j.lay, j.tensors),
 		setOriginalKeys(meta, j.lay, j.orig),
 		j.setResults(make([]byte, sha256.Size)))
 	for _, place := range j.lay.Places {
@@ -127,7 +132,7 @@ func (j *repacking) describe() error {
 			err = errors.Join(err, meta.AddTensor(place.Name, llama.I8, place.Bytes))
 			continue
 		}
-		tensor := j.src.tensors[place.Tensor]
+		tensor := j.tensors[place.Tensor]
 		err = errors.Join(err, meta.AddTensor(place.Name, tensor.Type, tensor.Shape[:]...))
 	}
 	if err != nil {
@@ -177,7 +182,12 @@ func (j *repacking) run(ctx context.Context, progress func(done, total int64)) e
 	if err != nil {
 		return err
 	}
-	if err := j.setResults(digest.Sum(nil)); err != nil {
+	return j.finish(digest.Sum(nil))
+}
+
+// finish writes the metadata and gives the file its name.
+func (j *repacking) finish(digest []byte) error {
+	if err := j.setResults(digest); err != nil {
 		return err
 	}
 	meta := j.meta.Meta()
@@ -200,7 +210,7 @@ func (j *repacking) copy(c *copier) error {
 		}
 		at, sum := j.base+place.Off, uint32(0)
 		tensor := j.src.tensors[place.Tensor]
-		if err := c.copy(j.src.files[tensor.part], tensor.Off, tensor.Bytes, j.sink(&at, &sum)); err != nil {
+		if err := c.copy(j.src.files[tensor.part], tensor.Off, tensor.Bytes, sinkAt(j.out, &at, &sum)); err != nil {
 			return fmt.Errorf("tensor %s: %w", tensor.Name, err)
 		}
 		j.checksums.others[others] = sum
@@ -220,10 +230,10 @@ func (j *repacking) copy(c *copier) error {
 	return nil
 }
 
-// sink writes what is copied at a place that moves on, and sums it up.
-func (j *repacking) sink(at *int64, sum *uint32) func([]byte) error {
+// sinkAt writes what is copied at a place that moves on, and sums it up.
+func sinkAt(out *outfile.File, at *int64, sum *uint32) func([]byte) error {
 	return func(p []byte) error {
-		_, err := j.out.WriteAt(p, *at)
+		_, err := out.WriteAt(p, *at)
 		*at += int64(len(p))
 		*sum = crc32.Update(*sum, castagnoli, p)
 		return err
@@ -238,7 +248,7 @@ func (j *repacking) copyExpert(c *copier, layer layout.Layer, id int) (uint32, e
 		sum = addZeros(sum, part.Off-end)
 		at := start + part.Off
 		tensor := j.src.tensors[part.Tensor]
-		if err := c.copy(j.src.files[tensor.part], tensor.Off+int64(id)*part.Bytes, part.Bytes, j.sink(&at, &sum)); err != nil {
+		if err := c.copy(j.src.files[tensor.part], tensor.Off+int64(id)*part.Bytes, part.Bytes, sinkAt(j.out, &at, &sum)); err != nil {
 			return 0, fmt.Errorf("tensor %s: %w", tensor.Name, err)
 		}
 		end = part.Off + part.Bytes

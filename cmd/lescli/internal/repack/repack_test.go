@@ -190,11 +190,11 @@ func TestInterruptedWriteLeavesNothing(t *testing.T) {
 // A file that shrinks while it is read must not become a model.
 func TestInputThatShrinksIsAnError(t *testing.T) {
 	in := writeModel(t, handMade(t, 32))
-	src, err := openSource(in)
+	src, err := OpenSource(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer src.close()
+	defer src.Close()
 	if err := os.Truncate(in, src.parts[0].DataOff()+10); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -24,24 +25,24 @@ type tensor struct {
 	part int
 }
 
-// source is a model with the layout that everybody reads, in one file or in
-// several.
-type source struct {
+// Source is a model with the layout that everybody reads, in one file or in
+// several. It belongs to one goroutine, except for ReadAt.
+type Source struct {
 	parts   []*llama.File
 	files   []*os.File
 	tensors []tensor // in the order of the files
 }
 
-// openSource opens all parts of a model and checks that they belong together.
-func openSource(path string) (_ *source, err error) {
+// OpenSource opens all parts of a model and checks that they belong together.
+func OpenSource(path string) (_ *Source, err error) {
 	parts, err := llama.OpenParts(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &source{parts: parts}
+	s := &Source{parts: parts}
 	defer func() {
 		if err != nil {
-			s.close()
+			s.Close()
 		}
 	}()
 	for i, part := range parts {
@@ -57,7 +58,8 @@ func openSource(path string) (_ *source, err error) {
 	return s, s.check()
 }
 
-func (s *source) close() {
+// Close closes the files.
+func (s *Source) Close() {
 	for _, file := range s.files {
 		file.Close() // it was only read
 	}
@@ -66,7 +68,7 @@ func (s *source) close() {
 
 // check refuses a model that is rewritten already, and parts that are not of
 // one model as far as their metadata tell.
-func (s *source) check() error {
+func (s *Source) check() error {
 	first := s.parts[0]
 	if _, ok := first.String("general.architecture"); !ok {
 		return fmt.Errorf("%s: has no general.architecture; it is not a model", first.Path())
@@ -99,7 +101,33 @@ func (s *source) check() error {
 	return nil
 }
 
-func (s *source) paths() []string {
+// Meta is the metadata of the first part, which has that of the model.
+func (s *Source) Meta() *llama.File { return s.parts[0] }
+
+// Tensors lists the tensors of all parts.
+func (s *Source) Tensors() []llama.TensorInfo {
+	list := make([]llama.TensorInfo, len(s.tensors))
+	for i, tensor := range s.tensors {
+		list[i] = tensor.TensorInfo
+	}
+	return list
+}
+
+// ReadAt reads a stretch of the i-th tensor.
+func (s *Source) ReadAt(i int, p []byte, off int64) error {
+	tensor := s.tensors[i]
+	file := s.files[tensor.part]
+	if _, err := file.ReadAt(p, tensor.Off+off); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return fmt.Errorf("%s: read %d bytes at offset %d: %w", file.Name(), len(p), tensor.Off+off, err)
+	}
+	return nil
+}
+
+// Paths are the files of all parts.
+func (s *Source) Paths() []string {
 	var paths []string
 	for _, part := range s.parts {
 		paths = append(paths, part.Path())
@@ -108,7 +136,7 @@ func (s *source) paths() []string {
 }
 
 // bytes is the size of all tensors.
-func (s *source) bytes() int64 {
+func (s *Source) bytes() int64 {
 	sum := int64(0)
 	for _, tensor := range s.tensors {
 		sum += tensor.Bytes
@@ -117,7 +145,7 @@ func (s *source) bytes() int64 {
 }
 
 // describe lists the tensors for package layout.
-func (s *source) describe() []layout.Tensor {
+func (s *Source) describe() []layout.Tensor {
 	var list []layout.Tensor
 	for _, tensor := range s.tensors {
 		list = append(list, Describe(tensor.TensorInfo, 0))
@@ -137,7 +165,7 @@ func Describe(info llama.TensorInfo, dataOff int64) layout.Tensor {
 
 // copyKeys copies the metadata that the model has in one file: parts are merged
 // as llama-gguf-split does, which leaves a count of 0 behind.
-func (s *source) copyKeys(w *llama.Writer, keep func(key string) bool) error {
+func (s *Source) copyKeys(w *llama.Writer, keep func(key string) bool) error {
 	if len(s.parts) == 1 {
 		w.CopyKeys(s.parts[0], keep)
 		return nil
@@ -147,7 +175,7 @@ func (s *source) copyKeys(w *llama.Writer, keep func(key string) bool) error {
 }
 
 // keys lists the keys in the order in which copyKeys writes them.
-func (s *source) keys() []string {
+func (s *Source) keys() []string {
 	keys := s.parts[0].Keys()
 	if len(s.parts) > 1 {
 		keys = append(slices.DeleteFunc(keys, func(key string) bool { return key == keySplitCount }), keySplitCount)
@@ -157,7 +185,7 @@ func (s *source) keys() []string {
 
 // original describes the model as one file. Its header is that of the file
 // itself, or what ggml writes for parts that are merged.
-func (s *source) original() (*original, error) {
+func (s *Source) original() (*original, error) {
 	o := &original{alignment: s.parts[0].Alignment(), alignmentKey: slices.Index(s.keys(), llama.KeyAlignment)}
 	written, err := s.writtenHeader()
 	if err != nil {
@@ -185,7 +213,7 @@ func (s *source) original() (*original, error) {
 }
 
 // writtenHeader is what ggml writes before the tensor data.
-func (s *source) writtenHeader() ([]byte, error) {
+func (s *Source) writtenHeader() ([]byte, error) {
 	w, err := llama.NewAlignedWriter(len(s.tensors), s.parts[0].Alignment())
 	if err != nil {
 		return nil, err

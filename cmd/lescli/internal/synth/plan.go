@@ -72,8 +72,8 @@ func (p *plan) set(name string, value any) {
 	p.keys = append(p.keys, key{p.shape.arch + "." + name, value})
 }
 
-// fileTypes are the names llama.cpp prints for a mixed file: Q3_K_M and Q4_K_M.
-var fileTypes = map[llama.TensorType]int{llama.Q3K: 12, llama.Q4K: 15}
+// fileTypes are the names llama.cpp prints for a file: Q3_K_M, Q4_K_M and Q8_0.
+var fileTypes = map[llama.TensorType]int{llama.Q3K: 12, llama.Q4K: 15, llama.Q8_0: 7}
 
 func (p *plan) commonKeys() {
 	s := p.shape
@@ -103,9 +103,10 @@ func (p *plan) commonKeys() {
 }
 
 // matrix adds a weight matrix in the given type, or in Q8_0 where its rows do
-// not divide into that type's blocks.
+// not divide into that type's blocks and where the experts are Q8_0, which makes
+// a file to quantise.
 func (p *plan) matrix(name string, t llama.TensorType, std float64, dims ...int64) {
-	if dims[0]%t.BlockElements() != 0 {
+	if dims[0]%t.BlockElements() != 0 || p.shape.expertType == llama.Q8_0 {
 		t = llama.Q8_0
 	}
 	p.tensors = append(p.tensors, tensor{name + ".weight", t, dims, normal, std})

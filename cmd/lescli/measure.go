@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cgo/measure"
+	"github.com/urfave/cli/v2"
+)
+
+// measureFlags are those of commands that let llama.cpp's own programs read a
+// text.
+func measureFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the text"},
+		&cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 512, Usage: "tokens of a chunk; each begins with an empty context"},
+		&cli.IntFlag{Name: "chunks", Usage: "most chunks of the text (default: all)"},
+		ubatchFlag(),
+		threadsFlag(),
+	}, lesFlags()...)
+}
+
+// measureOptions are these flags after parsing.
+type measureOptions struct {
+	text, name                     string
+	chunk, chunks, ubatch, threads int
+	les                            lesOptions
+}
+
+// ubatchMeasured is the least for which llama.cpp collects importance data.
+const ubatchMeasured = 16
+
+func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
+	if err := errors.Join(noArguments(c), checkCounts(c, "ctx", "threads", "ubatch")); err != nil {
+		return opts, err
+	}
+	opts = measureOptions{name: c.String("file"), chunk: c.Int("ctx"), chunks: c.Int("chunks"), ubatch: c.Int("ubatch"), threads: c.Int("threads")}
+	switch {
+	case opts.name == "":
+		return opts, usagef("--file is missing: a text is needed")
+	case opts.chunks < 0:
+		return opts, usagef("--chunks: %d is negative", opts.chunks)
+	case opts.ubatch < ubatchMeasured || opts.chunk < ubatchMeasured:
+		return opts, usagef("--ctx and --ubatch must be at least %d", ubatchMeasured)
+	}
+	if opts.les, err = parseLES(c); err != nil {
+		return opts, err
+	}
+	text, err := os.ReadFile(opts.name)
+	if err != nil {
+		return opts, err
+	}
+	if opts.text = string(text); strings.ContainsRune(opts.text, 0) {
+		return opts, fmt.Errorf("%s: holds NUL bytes; it is not a text", opts.name)
+	}
+	return opts, nil
+}
+
+// batch is as many whole chunks as one step computes, at least one.
+func (o *measureOptions) batch() int { return o.chunk * max(1, o.ubatch/o.chunk) }
+
+// measured is a model that is ready to read the text.
+type measured struct {
+	*session
+	measure.Run
+	tokens int // of the text
+	line   *progressLine
+}
+
+// open loads a model for a run. An observer sees every product.
+func (o *measureOptions) open(ctx context.Context, c *cli.Context, path string, observer llama.Observer) (*measured, error) {
+	extra, err := o.memory(path, observer != nil)
+	if err != nil {
+		return nil, err
+	}
+	line := newProgressLine(c.App.ErrWriter)
+	s, err := openSession(ctx, sessionOptions{
+		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: line, log: c.App.ErrWriter,
+		context: llama.ContextParams{
+			Tokens: o.batch(), Batch: o.batch(), Ubatch: min(o.ubatch, o.batch()), Seqs: o.batch() / o.chunk, Threads: o.threads, Observe: observer,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &measured{session: s, line: line}
+	if err := m.count(o, path); err != nil {
+		s.Close()
+		return nil, err
+	}
+	s.describe(c.App.ErrWriter)
+	m.Run = measure.Run{
+		Context: s.lctx, Text: o.text, TextName: o.name, Chunk: o.chunk, Batch: o.batch(), Chunks: o.chunks,
+		Progress: func(done, total int64) { line.show("%s: %d of %d tokens", path, done, total) },
+	}
+	return m, nil
+}
+
+// count checks that the text can be read by the model.
+func (m *measured) count(o *measureOptions, path string) error {
+	if m.model.EndsTexts() {
+		return fmt.Errorf("%s: wants a token behind each text, with which llama.cpp cannot measure", path)
+	}
+	tokens, err := m.model.Tokenize(o.text, true)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.name, err)
+	}
+	m.tokens = len(tokens)
+	if m.tokens < 2*o.chunk {
+		return fmt.Errorf("%s: has %d tokens; two chunks of --ctx %d are the least", o.name, m.tokens, o.chunk)
+	}
+	return nil
+}
+
+// memory is what a run takes beside the model and its context: the logits of a
+// batch, and importance data twice, as they are collected and as they are
+// written.
+func (o *measureOptions) memory(path string, importance bool) (int64, error) {
+	parts, err := llama.OpenParts(path)
+	if err != nil {
+		return 0, err
+	}
+	defer llama.CloseParts(parts)
+	vocab, _ := parts[0].ArrayLen("tokenizer.ggml.tokens")
+	bytes := int64(o.batch()) * int64(vocab) * 4 * 2
+	for _, part := range parts {
+		for _, tensor := range part.Tensors() {
+			if importance && tensor.Shape[1] > 1 {
+				bytes += tensor.Shape[0] * tensor.Shape[2] * 4 * 2
+			}
+		}
+	}
+	return bytes, nil
+}
+
+// result prefers the reason for which a read of experts failed, and takes the
+// progress line away.
+func (m *measured) result(err error) error {
+	m.line.clear()
+	if err == nil || m.engine == nil {
+		return err
+	}
+	if reason := m.engine.Err(); reason != nil {
+		return reason
+	}
+	return err
+}
