@@ -23,6 +23,9 @@ type ContextParams struct {
 	Ubatch  int // most tokens computed at once
 	Seqs    int // most sequences
 	Threads int
+	// Rollback is how many tokens Truncate must be able to take back from models
+	// with recurrent layers; each takes memory for one more state.
+	Rollback int
 }
 
 // Context is the state of generation on a model.
@@ -43,6 +46,7 @@ func NewContext(model *Model, params ContextParams) (*Context, error) {
 	set(&cparams.n_batch, params.Batch)
 	set(&cparams.n_ubatch, params.Ubatch)
 	set(&cparams.n_seq_max, params.Seqs)
+	set(&cparams.n_rs_seq, params.Rollback)
 	if params.Threads > 0 {
 		cparams.n_threads = C.int32_t(params.Threads)
 		cparams.n_threads_batch = C.int32_t(params.Threads)
@@ -116,4 +120,16 @@ func (c *Context) Logits(i int) ([]float32, error) {
 // Clear forgets all sequences.
 func (c *Context) Clear() {
 	C.llama_memory_clear(C.llama_get_memory(c.lctx), true)
+}
+
+// ErrNoRollback is returned by Truncate for a model whose state cannot be taken
+// back so far.
+var ErrNoRollback = errors.New("the model's state cannot be taken back")
+
+// Truncate forgets the tokens of a sequence from a position on.
+func (c *Context) Truncate(seq, pos int) error {
+	if !C.llama_memory_seq_rm(C.llama_get_memory(c.lctx), C.llama_seq_id(seq), C.llama_pos(pos), -1) {
+		return ErrNoRollback
+	}
+	return nil
 }

@@ -33,6 +33,7 @@ type ModelParams struct {
 	Repack       bool // allow buffers that rearrange weights for faster kernels
 	CheckTensors bool // validate the data of every block
 	NoAlloc      bool // describe the model without loading weights
+	NextN        bool // load the NextN block too, which only drafting needs
 
 	// Progress is called with 0 to 1 from the loading thread; returning false
 	// stops the load. It may be nil.
@@ -56,6 +57,7 @@ func LoadModel(path string, params ModelParams) (*Model, error) {
 	cparams.use_extra_bufts = C.bool(params.Repack)
 	cparams.check_tensors = C.bool(params.CheckTensors)
 	cparams.no_alloc = C.bool(params.NoAlloc)
+	cparams.load_mtp = C.bool(params.NextN)
 	cparams.n_gpu_layers = 0
 	cancelled := false
 	if params.Progress != nil {
