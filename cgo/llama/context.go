@@ -122,6 +122,15 @@ func (c *Context) Clear() {
 	C.llama_memory_clear(C.llama_get_memory(c.lctx), true)
 }
 
+// CanRollback tells whether Truncate can take back the last tokens: always for
+// attention, and for recurrent layers where Rollback was asked for and llama.cpp
+// keeps their states.
+func (c *Context) CanRollback() bool {
+	model := C.llama_get_model(c.lctx)
+	recurrent := bool(C.llama_model_is_recurrent(model)) || bool(C.llama_model_is_hybrid(model))
+	return C.llama_get_memory(c.lctx) != nil && (!recurrent || C.llama_n_rs_seq(c.lctx) > 0)
+}
+
 // ErrNoRollback is returned by Truncate for a model whose state cannot be taken
 // back so far.
 var ErrNoRollback = errors.New("the model's state cannot be taken back")

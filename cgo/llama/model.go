@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/cgo"
+	"strconv"
 	"unsafe"
 )
 
@@ -164,3 +165,17 @@ func (m *Model) HasEncoder() bool { return bool(C.llama_model_has_encoder(m.mode
 
 // HasDecoder says whether the model can generate text.
 func (m *Model) HasDecoder() bool { return bool(C.llama_model_has_decoder(m.model)) }
+
+// DraftBlock is the most tokens that a block drafter gives at once, otherwise
+// for models that are none.
+func (m *Model) DraftBlock(otherwise int) int {
+	text, ok := m.Meta("dflash.block_size")
+	block, err := strconv.Atoi(text)
+	if !ok || err != nil {
+		return otherwise
+	}
+	if anchor, _ := m.Meta("dflash.sample_from_anchor"); anchor == "false" {
+		block--
+	}
+	return block
+}

@@ -4,11 +4,11 @@ const (
 	// limitTokens is what drafting may lose, in plain tokens, before it is given
 	// up where nothing speaks for it; limitAnyway times as much ends it in any case.
 	limitTokens = 8
-	limitAnyway = 1.75
+	limitAnyway = 3
 	// noHope of a plain step's rate, at best, is what speaks for giving up.
 	noHope = 0.98
 	// clearlyWorse than plain steps, in what was reached, needs no estimate.
-	clearlyWorse = 0.9
+	clearlyWorse = 0.94
 	// probeTokens is the same for a probe: with a rest of restFirst tokens or more
 	// before it, it costs two percent at most.
 	probeTokens = 5
