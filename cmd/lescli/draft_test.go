@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,7 @@ import (
 
 const (
 	draftPrompt = "func (r *Reader) Read(p []byte) (n int, err error) {\n"
-	draftTokens = 64
+	draftTokens = 40
 )
 
 // floatModel is a model with all matrices in F32, in which steps of different
@@ -41,6 +42,8 @@ func floatModel(t *testing.T, from string) string {
 }
 
 func referenceModel() string { return filepath.Join("..", "..", "models", "les-ref.gguf") }
+
+func referenceDrafter() string { return filepath.Join("..", "..", "models", "les-ref-dspark.gguf") }
 
 // given proposes what a text goes on with, wrong at one position of each draft.
 type given struct {
@@ -150,6 +153,9 @@ func TestDraftsWrongAtEachPositionChangeNothing(t *testing.T) {
 				text := plainText(t, s, prompt)
 				for width := 1; width <= 8; width++ {
 					for wrong := -1; wrong < width; wrong++ {
+						if slots != "" && wrong > 0 && wrong < width-1 {
+							continue // streamed steps are those of resident ones, bit for bit
+						}
 						draftWith(t, s, &given{text: text, wrong: wrong, most: 8}, width)
 						if got := answerOf(t, s, prompt, llama.SamplerParams{}); got != want {
 							t.Fatalf("width %d, wrong at %d:\n%q\nwithout drafts:\n%q", width, wrong, got, want)
@@ -239,6 +245,8 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 		{"ngram-mod", model, []string{"--draft-type", "ngram-mod"}},
 		{"ngram-cache", model, []string{"--draft-type", "ngram-cache"}},
 		{"the model itself", model, []string{"--draft", referenceModel()}},
+		{"draft-dspark", model, []string{"--draft", referenceDrafter()}},
+		{"draft-dflash", model, []string{"--draft", referenceDrafter(), "--draft-type", "draft-dflash", "--draft-max", "6"}},
 		{"ngram-cache on recurrent layers", hybrid, []string{"--draft-type", "ngram-cache"}},
 		{"draft-mtp", hybrid, []string{"--draft-type", "draft-mtp"}},
 	} {
@@ -251,7 +259,7 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 				}
 				want[test.model] = stdout
 			}
-			for _, width := range []string{"0", "1", "3", "7"} {
+			for _, width := range []string{"0", "1", "3", "6"} {
 				stdout, stderr, code := lescli(append(append(slices.Clone(run), test.flags...), "--draft-width", width)...)
 				if code != exitOK || stdout != want[test.model] {
 					t.Errorf("width %s: exit code %d, %q, without drafts %q; %s", width, code, stdout, want[test.model], stderr)
@@ -259,62 +267,6 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSampledTokensKeepTheirDistribution compares, over many seeds, the tokens
-// drawn after one prompt with and without drafts: chi-squared of two samples.
-func TestSampledTokensKeepTheirDistribution(t *testing.T) {
-	s := openTest(t, referenceModel(), "")
-	prompt, err := s.model.Tokenize("func (r *", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := plainText(t, s, prompt)
-	counts := [2]map[string]float64{{}, {}}
-	const draws, depth = 400, 3
-	for side := range counts {
-		for seed := range draws {
-			s.drafting = nil
-			if side == 1 {
-				draftWith(t, s, &given{text: text, wrong: -1, most: 4}, depth)
-			}
-			params := llama.SamplerParams{Temperature: 1, TopK: 4, Seed: uint32(seed + side*draws + 1)}
-			counts[side][firstTokens(t, s, prompt, params, depth)]++
-		}
-	}
-	chi, cells := 0.0, 0
-	for _, key := range keysOf(counts[0], counts[1]) {
-		a, b := counts[0][key], counts[1][key]
-		if a+b < 10 {
-			continue
-		}
-		chi, cells = chi+(a-b)*(a-b)/(a+b), cells+1
-	}
-	// Mean and deviation of chi-squared are its cells and the root of twice these.
-	if most := float64(cells) + 4*2*float64(max(1, cells))/3; cells < 5 || chi > most {
-		t.Errorf("chi-squared %.1f over %d cells", chi, cells)
-	}
-}
-
-func firstTokens(t *testing.T, s *session, prompt []llama.Token, params llama.SamplerParams, n int) string {
-	t.Helper()
-	s.lctx.Clear()
-	var out bytes.Buffer
-	g := &generation{session: s, out: &out, limit: n + 1, line: newProgressLine(io.Discard)}
-	if err := g.run(t.Context(), prompt, params); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-func keysOf(maps ...map[string]float64) (keys []string) {
-	for _, m := range maps {
-		for key := range m {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }
 
 // TestDrafterKeepsNothingOfTheRequestBefore runs long, short and long prompts in
@@ -352,33 +304,6 @@ func TestDrafterKeepsNothingOfTheRequestBefore(t *testing.T) {
 	}
 }
 
-func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
-	model := referenceModel()
-	other := tinyModel(t, "tiny-qwen3")
-	run := func(flags ...string) []string {
-		return append([]string{"run", "-m", model, "-p", "x", "-n", "1"}, flags...)
-	}
-	for name, test := range map[string]struct {
-		code  int
-		parts []string
-		args  []string
-	}{
-		"no such type":      {exitUsage, []string{"--draft-type", `"magic"`}, run("--draft-type", "magic")},
-		"no model":          {exitUsage, []string{"--draft is missing"}, run("--draft-type", "draft-dspark")},
-		"model for n-grams": {exitUsage, []string{"contradict"}, run("--draft-type", "ngram-mod", "--draft", other)},
-		"depth of zero":     {exitUsage, []string{"--draft-max: 0"}, run("--draft-type", "ngram-mod", "--draft-max", "0")},
-		"too deep":          {exitUsage, []string{"--draft-max: 65"}, run("--draft-type", "ngram-mod", "--draft-max", "65")},
-		"width above depth": {exitUsage, []string{"--draft-width: 5"}, run("--draft-type", "ngram-mod", "--draft-max", "4", "--draft-width", "5")},
-		"depth alone":       {exitUsage, []string{"--draft-max without --draft"}, run("--draft-max", "4")},
-		"no file":           {exitError, []string{"absent.gguf"}, run("--draft", "absent.gguf")},
-		"other vocabulary":  {exitError, []string{other, "vocabulary"}, run("--draft", other)},
-		"no block drafter":  {exitError, []string{model, "architecture dflash"}, run("--draft", model, "--draft-type", "draft-dspark")},
-		"no NextN block":    {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
-	} {
-		t.Run(name, func(t *testing.T) { expectFailure(t, test.code, test.parts, test.args...) })
-	}
-}
-
 // TestControllerLearnsFromTheEngine checks what a step tells it.
 func TestControllerLearnsFromTheEngine(t *testing.T) {
 	s := openTest(t, referenceModel(), "floor")
@@ -391,5 +316,36 @@ func TestControllerLearnsFromTheEngine(t *testing.T) {
 	var wide dspark.WidthStats = s.drafting.control.Stats().Widths[4]
 	if wide.Steps == 0 || wide.Experts/wide.Steps <= 24 || wide.ReadBytes == 0 || wide.StepNS == 0 {
 		t.Errorf("%+v: a step of 5 tokens needs more than the 24 experts of one", wide)
+	}
+}
+
+// TestBlockDrafterTellsHowSureItIs checks that tokens are accepted more often
+// where the drafter is surer.
+func TestBlockDrafterTellsHowSureItIs(t *testing.T) {
+	report := filepath.Join(t.TempDir(), "report.json")
+	_, stderr, code := lescli("run", "-m", referenceModel(), "--draft", referenceDrafter(), "-p", draftPrompt, "-n", "400",
+		"-c", "512", "--temp", "0", "--les", "off", "--draft-width", "7", "--json", report)
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	text, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum summary
+	if err := json.Unmarshal(text, &sum); err != nil {
+		t.Fatal(err)
+	}
+	var low, high reliability
+	for _, r := range sum.Draft.Confidences {
+		side := &low
+		if r.Confidence >= 0.5 {
+			side = &high
+		}
+		side.Accepted += r.Accepted * float64(r.Tokens)
+		side.Tokens += r.Tokens
+	}
+	if low.Tokens == 0 || high.Tokens == 0 || high.Accepted/float64(high.Tokens) <= low.Accepted/float64(low.Tokens) {
+		t.Errorf("sure of %d tokens, %.0f accepted; unsure of %d, %.0f accepted", high.Tokens, high.Accepted, low.Tokens, low.Accepted)
 	}
 }

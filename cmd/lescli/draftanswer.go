@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
@@ -15,6 +16,7 @@ import (
 // ends there, and the rest of it leaves no trace.
 func (g *generation) draftedAnswer(ctx context.Context, batch *llama.Batch, sampler *llama.Sampler, tokens []llama.Token) error {
 	d := g.session.drafting
+	tokens = slices.Clone(tokens)
 	d.drafter.Begin(tokens)
 	d.last = g.session.counts()
 	token := sampler.Sample(g.session.lctx, -1)

@@ -4,6 +4,7 @@
 
 #include "common.h"
 #include "llama-ext.h"
+#include "log.h"
 #include "speculative.h"
 
 #include <algorithm>
@@ -51,6 +52,9 @@ std::string meta(const llama_model * model, const char * key) {
 }
 
 void refuse(const std::string & reason) { throw std::runtime_error(reason); }
+
+// What upstream tells while it opens a drafter; failures are exceptions.
+void keep_quiet() { common_log_set_verbosity_thold(LOG_LEVEL_ERROR); }
 
 std::string number(int64_t n) { return std::to_string(n); }
 
@@ -225,6 +229,7 @@ bool les_draft_type_uses_nextn(const char * type) {
 
 int32_t les_draft_type_of_file(const char * path, char * buf, size_t size) {
     try {
+        keep_quiet();
         const auto types = common_speculative_types_from_gguf(path);
         const std::string name = common_speculative_type_to_str(types.empty() ? COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE : types[0]);
         put(buf, size, name.c_str());
@@ -237,6 +242,7 @@ int32_t les_draft_type_of_file(const char * path, char * buf, size_t size) {
 struct les_draft * les_draft_open(const struct les_draft_params * params, char * error, size_t size) {
     auto * d = new les_draft;
     try {
+        keep_quiet();
         open(*d, *params);
         return d;
     } catch (const std::exception & reason) {
