@@ -12,6 +12,7 @@
 //	warm     files that say what was hot
 //	plan     how the memory of a process is divided
 //	probe    how fast a file can be read, and what that implies
+//	dspark   how many drafted tokens a step verifies
 //	layout   where the bytes of a rewritten file lie
 //
 // What must always hold, where it is asserted, and the test that names it:

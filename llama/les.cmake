@@ -38,9 +38,21 @@ foreach (tool llama-cli llama-server llama-bench llama-perplexity llama-quantize
     endif()
 endforeach()
 
+# What lescli uses of llama.cpp's common code: the drafters, and what they need.
+# All of it (llama-common) would double what the demo has to build.
+set(common ${CMAKE_SOURCE_DIR}/llama/llama.cpp/common)
+add_library(les-draft SHARED EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cgo/draft/csrc/les-draft.cpp)
+foreach (source speculative sampling common log json fit unicode trie reasoning-budget
+                ngram-cache ngram-map ngram-mod)
+    target_sources(les-draft PRIVATE ${common}/${source}.cpp)
+endforeach()
+target_include_directories(les-draft PRIVATE ${common} ${CMAKE_SOURCE_DIR}/llama/llama.cpp/src
+                           ${CMAKE_SOURCE_DIR}/llama/llama.cpp/vendor)
+target_link_libraries(les-draft PRIVATE llama-common-base llama ggml)
+target_compile_features(les-draft PRIVATE cxx_std_17)
+
 # lescli is built by the go command every time: it has its own cache and knows
-# better than a list of files here whether there is anything to do. llama-common
-# is not needed: it would double what the demo has to build.
+# better than a list of files here whether there is anything to do.
 if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
     add_custom_target(lescli ALL
         COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
@@ -48,7 +60,7 @@ if (EXISTS ${CMAKE_SOURCE_DIR}/cmd/lescli)
         WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
         COMMENT "Building lescli"
         VERBATIM)
-    add_dependencies(lescli llama ggml)
+    add_dependencies(lescli llama ggml les-draft)
 else()
     message(STATUS "lescli: skipped, cmd/lescli is missing")
     add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")

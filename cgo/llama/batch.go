@@ -26,6 +26,9 @@ func (b *Batch) Close() {
 	}
 }
 
+// Pointer is the llama_batch, for packages with their own C side.
+func (b *Batch) Pointer() unsafe.Pointer { return unsafe.Pointer(&b.batch) }
+
 // Clear empties the batch.
 func (b *Batch) Clear() { b.batch.n_tokens = 0 }
 

@@ -24,6 +24,9 @@ type ContextParams struct {
 	Seqs    int // most sequences
 	Threads int
 	Observe Observer // shown every node that is computed; nil for none
+	// Rollback is how many tokens Truncate must be able to take back from models
+	// with recurrent layers; each takes memory for one more state.
+	Rollback int
 }
 
 // Observer is a C function of the type ggml_backend_sched_eval_callback.
@@ -47,6 +50,7 @@ func NewContext(model *Model, params ContextParams) (*Context, error) {
 	set(&cparams.n_batch, params.Batch)
 	set(&cparams.n_ubatch, params.Ubatch)
 	set(&cparams.n_seq_max, params.Seqs)
+	set(&cparams.n_rs_seq, params.Rollback)
 	if params.Threads > 0 {
 		cparams.n_threads = C.int32_t(params.Threads)
 		cparams.n_threads_batch = C.int32_t(params.Threads)
@@ -123,4 +127,25 @@ func (c *Context) Logits(i int) ([]float32, error) {
 // Clear forgets all sequences.
 func (c *Context) Clear() {
 	C.llama_memory_clear(C.llama_get_memory(c.lctx), true)
+}
+
+// CanRollback tells whether Truncate can take back the last tokens: always for
+// attention, and for recurrent layers where Rollback was asked for and llama.cpp
+// keeps their states.
+func (c *Context) CanRollback() bool {
+	model := C.llama_get_model(c.lctx)
+	recurrent := bool(C.llama_model_is_recurrent(model)) || bool(C.llama_model_is_hybrid(model))
+	return C.llama_get_memory(c.lctx) != nil && (!recurrent || C.llama_n_rs_seq(c.lctx) > 0)
+}
+
+// ErrNoRollback is returned by Truncate for a model whose state cannot be taken
+// back so far.
+var ErrNoRollback = errors.New("the model's state cannot be taken back")
+
+// Truncate forgets the tokens of a sequence from a position on.
+func (c *Context) Truncate(seq, pos int) error {
+	if !C.llama_memory_seq_rm(C.llama_get_memory(c.lctx), C.llama_seq_id(seq), C.llama_pos(pos), -1) {
+		return ErrNoRollback
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/cgo"
+	"strconv"
 	"unsafe"
 )
 
@@ -33,6 +34,7 @@ type ModelParams struct {
 	Repack       bool // allow buffers that rearrange weights for faster kernels
 	CheckTensors bool // validate the data of every block
 	NoAlloc      bool // describe the model without loading weights
+	NextN        bool // load the NextN block too, which only drafting needs
 
 	// Progress is called with 0 to 1 from the loading thread; returning false
 	// stops the load. It may be nil.
@@ -56,6 +58,7 @@ func LoadModel(path string, params ModelParams) (*Model, error) {
 	cparams.use_extra_bufts = C.bool(params.Repack)
 	cparams.check_tensors = C.bool(params.CheckTensors)
 	cparams.no_alloc = C.bool(params.NoAlloc)
+	cparams.load_mtp = C.bool(params.NextN)
 	cparams.n_gpu_layers = 0
 	cancelled := false
 	if params.Progress != nil {
@@ -162,3 +165,17 @@ func (m *Model) HasEncoder() bool { return bool(C.llama_model_has_encoder(m.mode
 
 // HasDecoder says whether the model can generate text.
 func (m *Model) HasDecoder() bool { return bool(C.llama_model_has_decoder(m.model)) }
+
+// DraftBlock is the most tokens that a block drafter gives at once, otherwise
+// for models that are none.
+func (m *Model) DraftBlock(otherwise int) int {
+	text, ok := m.Meta("dflash.block_size")
+	block, err := strconv.Atoi(text)
+	if !ok || err != nil {
+		return otherwise
+	}
+	if anchor, _ := m.Meta("dflash.sample_from_anchor"); anchor == "false" {
+		block--
+	}
+	return block
+}

@@ -54,7 +54,11 @@ func (g *generation) run(ctx context.Context, tokens []llama.Token, params llama
 	g.watch.first = g.watch.prefilled
 	g.prefill = g.session.stats()
 	g.session.resetStats()
-	if err == nil && g.stop == "" {
+	switch {
+	case err != nil || g.stop != "":
+	case g.session.drafting != nil:
+		err = g.draftedAnswer(ctx, batch, sampler, tokens)
+	default:
 		err = g.answer(ctx, batch, sampler, len(tokens))
 	}
 	g.watch.end = time.Now()
@@ -67,6 +71,10 @@ func (g *generation) run(ctx context.Context, tokens []llama.Token, params llama
 func (g *generation) feedPrompt(ctx context.Context, batch *llama.Batch, tokens []llama.Token) error {
 	step := g.session.lctx.Batch()
 	defer g.line.clear()
+	d := g.session.drafting
+	if d != nil {
+		d.begin()
+	}
 	for start := 0; start < len(tokens); start += step {
 		if ctx.Err() != nil {
 			g.stop = stopInterrupted
@@ -80,6 +88,11 @@ func (g *generation) feedPrompt(ctx context.Context, batch *llama.Batch, tokens 
 		if err := g.session.decode(batch); err != nil {
 			return err
 		}
+		if d != nil {
+			if err := d.follow(batch, tokens[:start]); err != nil {
+				return err
+			}
+		}
 		g.prompt = end
 		g.line.show("prompt: %d of %d tokens", end, len(tokens))
 	}
@@ -88,30 +101,14 @@ func (g *generation) feedPrompt(ctx context.Context, batch *llama.Batch, tokens 
 
 // answer draws tokens and prints them until something stops it.
 func (g *generation) answer(ctx context.Context, batch *llama.Batch, sampler *llama.Sampler, pos int) error {
-	model, lctx := g.session.model, g.session.lctx
+	lctx := g.session.lctx
 	for {
 		token := sampler.Sample(lctx, -1)
 		if g.generated == 0 {
 			g.watch.first = time.Now()
 		}
-		if model.EndsGeneration(token) {
-			g.stop = stopEnd
-			return nil
-		}
-		g.generated++
-		if _, err := g.out.Write(model.Piece(token)); err != nil {
+		if stopped, err := g.emit(ctx, token, pos); stopped || err != nil {
 			return err
-		}
-		switch {
-		case g.generated == g.limit:
-			g.stop = stopLimit
-		case pos >= lctx.Tokens():
-			g.stop = stopFull
-		case ctx.Err() != nil:
-			g.stop = stopInterrupted
-		}
-		if g.stop != "" {
-			return nil
 		}
 		batch.Clear()
 		batch.Add(token, pos, 0, true)

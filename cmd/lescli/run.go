@@ -28,7 +28,7 @@ func runCommand() *cli.Command {
 			&cli.Float64Flag{Name: "top-p", Value: 0.95, Usage: "draw from the likeliest tokens of this joint probability; 1 from all"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the draws"},
 			jsonFlag(), warmFlag(),
-		}, lesFlags()...),
+		}, append(draftFlags(), lesFlags()...)...),
 		Action: runRun,
 	}
 }
@@ -102,7 +102,12 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	if err != nil {
 		return opts, err
 	}
+	drafts, err := parseDraft(c)
+	if err != nil {
+		return opts, err
+	}
 	opts.session = sessionOptions{
+		draft:    drafts,
 		warm:     warmFile,
 		adapter:  c.String("lora"),
 		les:      les,

@@ -15,6 +15,7 @@ type sessionOptions struct {
 	adapter  string // LoRA file, empty for none
 	context  llama.ContextParams
 	les      lesOptions
+	draft    draftOptions
 	resident llama.ModelParams // how to load when nothing is streamed
 	warm     string            // file with what was hot before, empty for none
 	extra    int64             // memory that its owner takes beside, of the budget
@@ -25,13 +26,14 @@ type sessionOptions struct {
 
 // session is a loaded model with a context, streamed or not.
 type session struct {
-	model   *llama.Model
-	lctx    *llama.Context
-	engine  engine        // nil when everything is resident
-	warm    *warmth       // nil without a warm file
-	routes  *trace.Routes // nil when nothing is recorded
-	reason  string        // why it is not streamed
-	because string        // why it is, when nobody asked for it
+	model    *llama.Model
+	lctx     *llama.Context
+	engine   engine        // nil when everything is resident
+	drafting *drafting     // nil when nothing is drafted
+	warm     *warmth       // nil without a warm file
+	routes   *trace.Routes // nil when nothing is recorded
+	reason   string        // why it is not streamed
+	because  string        // why it is, when nobody asked for it
 }
 
 // openSession loads the model and, if it is to be streamed, opens the engine.
@@ -58,6 +60,7 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	} else if opts.les.mode == lesOn && len(file.layers) > 0 {
 		return nil, fmt.Errorf("%s: cannot stream: %s", opts.path, s.reason)
 	}
+	params.NextN = opts.draft.fromTarget()
 	params.Progress = func(progress float32) bool {
 		opts.line.show("loading %s: %.0f %%", opts.path, 100*progress)
 		return ctx.Err() == nil
@@ -75,11 +78,20 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 			return nil, fmt.Errorf("%s: %w", opts.path, err)
 		}
 	}
+	if opts.draft.kind != "" {
+		opts.context.Rollback = opts.draft.max
+	}
 	if s.lctx, err = llama.NewContext(s.model, opts.context); err != nil {
 		return nil, err
 	}
 	if opts.adapter != "" {
 		if err = s.lctx.ApplyAdapter(s.model, opts.adapter); err != nil {
+			return nil, err
+		}
+	}
+	if opts.draft.kind != "" {
+		// Before the engine, whose plan counts what the process holds.
+		if s.drafting, err = openDrafting(opts.draft, file, s.lctx); err != nil {
 			return nil, err
 		}
 	}
@@ -193,6 +205,9 @@ func (s *session) resetStats() {
 func (s *session) Close() {
 	if s.engine != nil {
 		s.engine.Close()
+	}
+	if s.drafting != nil {
+		s.drafting.Close()
 	}
 	if s.lctx != nil {
 		s.lctx.Close()

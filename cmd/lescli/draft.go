@@ -1,0 +1,210 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/les-project/les/cgo/draft"
+	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/dspark"
+	"github.com/urfave/cli/v2"
+)
+
+const (
+	draftAuto       = "auto"
+	draftMaxDefault = 7
+)
+
+// draftOptions are the --draft* flags after parsing.
+type draftOptions struct {
+	kind  string // upstream's name of the type, empty for no drafting
+	path  string // model of the drafter, empty where none is needed
+	max   int    // most tokens of a draft
+	given bool   // max was asked for
+	width int    // verify always so many tokens, 0 as many as pay
+}
+
+func draftFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "draft", Usage: "model that drafts tokens for this one to verify"},
+		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as llama.cpp names it: draft-dspark, draft-mtp, ngram-simple, ...; auto looks at the file of --draft"},
+		&cli.IntFlag{Name: "draft-max", Value: draftMaxDefault, Usage: "most tokens of a draft"},
+		&cli.IntFlag{Name: "draft-width", Usage: "verify always so many drafted tokens (default: as many as pay)"},
+	}
+}
+
+// parseDraft reads the --draft* flags.
+func parseDraft(c *cli.Context) (draftOptions, error) {
+	opts := draftOptions{path: c.String("draft"), kind: c.String("draft-type"), max: c.Int("draft-max"),
+		given: c.IsSet("draft-max"), width: c.Int("draft-width")}
+	switch {
+	case c.IsSet("draft") && opts.path == "":
+		return opts, usagef("--draft is empty")
+	case opts.max < 1 || opts.max > dspark.WidthMax:
+		return opts, usagef("--draft-max: %d is not between 1 and %d", opts.max, dspark.WidthMax)
+	case opts.width < 0 || opts.width > opts.max:
+		return opts, usagef("--draft-width: %d is not between 0 and --draft-max, which is %d", opts.width, opts.max)
+	}
+	if opts.kind == draftAuto {
+		return opts.detect(c)
+	}
+	switch {
+	case !draft.Known(opts.kind):
+		return opts, usagef("--draft-type: llama.cpp has no drafter %q", opts.kind)
+	case opts.path == "" && draft.NeedsModel(opts.kind):
+		return opts, usagef("--draft-type %s needs a model: --draft is missing", opts.kind)
+	case opts.path != "" && !draft.NeedsModel(opts.kind) && !draft.UsesNextN(opts.kind):
+		return opts, usagef("--draft and --draft-type %s contradict: it drafts without a model", opts.kind)
+	}
+	return opts, nil
+}
+
+// detect finds the type of the drafter's file; without one nothing is drafted.
+func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
+	o.kind = ""
+	if o.path != "" {
+		if _, err = readModelFile(o.path); err == nil {
+			o.kind, err = draft.TypeOf(o.path)
+		}
+		return o, err
+	}
+	for _, name := range []string{"draft-max", "draft-width"} {
+		if c.IsSet(name) {
+			return o, usagef("--%s without --draft or --draft-type", name)
+		}
+	}
+	return o, nil
+}
+
+// fromTarget tells whether the model's own NextN block drafts.
+func (o draftOptions) fromTarget() bool {
+	return o.kind != "" && o.path == "" && draft.UsesNextN(o.kind)
+}
+
+// drafting is what drafts tokens for one context, and what decides how many.
+type drafting struct {
+	kind    string
+	model   *llama.Model // nil where the drafter has none of its own
+	drafter proposer
+	control *dspark.Controller
+
+	tokens      []llama.Token // of this draft
+	confidences []float32
+	last        engineCounts // of the engine, before this step
+}
+
+// proposer is a drafter: package draft's, or one of a test.
+type proposer interface {
+	Max() int
+	Sequential() bool
+	Clear()
+	Begin(prompt []llama.Token)
+	Process(batch *llama.Batch, before []llama.Token) error
+	Draft(tokens []llama.Token, n int, draft []llama.Token, confidences []float32) ([]llama.Token, []float32)
+	Accept(n int)
+	Close()
+}
+
+// openDrafting loads the drafter's model and starts it.
+func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *drafting, err error) {
+	if !lctx.CanRollback() {
+		return nil, errors.New("refused tokens cannot be taken back from the state of this model")
+	}
+	d := &drafting{kind: opts.kind}
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	if opts.path != "" {
+		if d.model, err = llama.LoadModel(opts.path, llama.ModelParams{NextN: draft.UsesNextN(opts.kind)}); err != nil {
+			return nil, err
+		}
+	}
+	most := opts.max
+	if !opts.given && d.model != nil {
+		most = min(most, d.model.DraftBlock(most))
+	}
+	opened, err := draft.Open(lctx, draft.Params{Type: opts.kind, Model: d.model, Max: most, Threads: lctx.Threads()})
+	if err != nil {
+		name := opts.path
+		if name == "" {
+			name = opts.kind
+		}
+		return nil, fmt.Errorf("%s: cannot draft: %w", name, err)
+	}
+	return d, d.start(opened, opts.width, file)
+}
+
+// start puts a drafter under a controller.
+func (d *drafting) start(drafter proposer, width int, file *modelFile) error {
+	d.drafter = drafter
+	config := dspark.Config{Max: drafter.Max(), Sequential: drafter.Sequential(), Fixed: min(width, drafter.Max())}
+	if len(file.layers) > 0 {
+		config.Experts, config.Used = file.experts, file.used
+	}
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	d.control = dspark.New(config)
+	return nil
+}
+
+// Close frees the drafter before its model.
+func (d *drafting) Close() {
+	if d.drafter != nil {
+		d.drafter.Close()
+	}
+	if d.model != nil {
+		d.model.Close()
+	}
+}
+
+// begin starts a request: nothing of the one before is left.
+func (d *drafting) begin() {
+	d.drafter.Clear()
+	d.control.Begin()
+}
+
+// follow keeps the drafter up to date with a batch that was decoded, as long as
+// it is in use.
+func (d *drafting) follow(batch *llama.Batch, before []llama.Token) error {
+	if !d.control.Drafting() {
+		return nil
+	}
+	return d.drafter.Process(batch, before)
+}
+
+// propose drafts what may follow tokens, the last of which is not computed, and
+// returns what is worth verifying of it.
+func (d *drafting) propose(tokens []llama.Token, room int) (draft []llama.Token, drafted int) {
+	d.tokens, d.confidences = d.tokens[:0], d.confidences[:0]
+	if n := d.control.Next(room); n > 0 {
+		d.tokens, d.confidences = d.drafter.Draft(tokens, n, d.tokens, d.confidences)
+	}
+	return d.tokens[:d.control.Verify(d.confidences, len(d.tokens))], len(d.tokens)
+}
+
+// draftClock notes the moments of a step.
+type draftClock struct{ begin, drafted, decoded, followed time.Time }
+
+// observe tells the controller what became of a step.
+func (d *drafting) observe(s dspark.Step, clock draftClock, now engineCounts) {
+	s.DraftNS = int64(clock.drafted.Sub(clock.begin) + clock.followed.Sub(clock.decoded))
+	s.StepNS = int64(clock.decoded.Sub(clock.drafted))
+	s.Experts, s.ReadBytes = now.lookups-d.last.lookups, now.bytes-d.last.bytes
+	d.last = now
+	d.control.Observe(s)
+}
+
+// engineCounts are those of the engine that the controller learns from.
+type engineCounts struct{ lookups, bytes int64 }
+
+func (s *session) counts() engineCounts {
+	if s.engine == nil {
+		return engineCounts{}
+	}
+	stats := s.engine.Stats()
+	return engineCounts{lookups: stats.total().Lookups, bytes: stats.BytesDemand + stats.BytesPrefetch}
+}

@@ -1,0 +1,111 @@
+package dspark
+
+const (
+	// limitTokens is what drafting may lose, in plain tokens, before it is given
+	// up where nothing speaks for it; limitAnyway times as much ends it in any case.
+	limitTokens = 8
+	limitAnyway = 3
+	// noHope of a plain step's rate, at best, is what speaks for giving up.
+	noHope = 0.98
+	// clearlyWorse than plain steps, in what was reached, needs no estimate.
+	clearlyWorse = 0.94
+	// probeTokens is the same for a probe: with a rest of restFirst tokens or more
+	// before it, it costs two percent at most.
+	probeTokens = 5
+	// restFirst plain tokens pass before the first probe, restGrowth times as many
+	// before each next one, up to restMax.
+	restFirst  = 320
+	restGrowth = 2
+	restMax    = 8192
+	// idleSteps without a draft in a row, because none was worth it, end drafting
+	// too: the drafter need not follow then.
+	idleSteps = 24
+	// settled is how many drafted steps make a probe a success.
+	settled = 64
+	// keepRate makes a drafted step of 44 steps ago count half.
+	keepRate = 1 - 1.0/64
+	// rateSteps must have been seen before their rate counts.
+	rateSteps = 24
+)
+
+// mode is whether drafts are made: an account of what they lose against plain
+// steps switches them off, a rest of plain tokens on again.
+//
+//	drafting -> resting    when the account is above its limit
+//	resting  -> drafting   after the rest: a probe
+//
+// INVARIANT: between two rests drafting loses at most limitAnyway*limitTokens
+// plain tokens and one step; a probe limitAnyway*probeTokens and one step.
+type mode struct {
+	on      bool
+	began   bool    // with the last step a probe began
+	probing bool    // not settled since the last rest
+	drafted int     // steps since the last rest
+	idle    int     // of them without a draft, the last ones in a row
+	lost    float64 // nanoseconds, since the last rest, against plain steps
+	rest    int     // tokens until the next probe
+	length  int     // of the next rest
+	offs    int     // times that drafting was given up
+	tokens  mean    // a drafted step
+	times   mean    // of a drafted step
+}
+
+func newMode() mode { return mode{on: true, length: restFirst} }
+
+// verdict is what a step says about drafting.
+type verdict struct {
+	step  Step
+	asked int     // of the drafter
+	plain float64 // nanoseconds of a plain step
+	known bool    // that time was measured
+	hope  float64 // best rate if all that is not known is favourable
+}
+
+func (m *mode) observe(v verdict) {
+	m.began = false
+	tokens := 1 + v.step.Accepted
+	if !m.on {
+		if m.rest -= tokens; m.rest <= 0 {
+			m.on, m.began, m.probing, m.drafted, m.idle, m.lost = true, true, true, 0, 0, 0
+			m.tokens, m.times = mean{}, mean{}
+		}
+		return
+	}
+	if !v.known {
+		return
+	}
+	took := float64(v.step.StepNS + v.step.DraftNS)
+	m.drafted++
+	m.tokens.add(float64(tokens), keepRate)
+	m.times.add(min(took, outlier*float64(1+v.step.Verified)*v.plain), keepRate)
+	limit := m.limit() * v.plain
+	m.lost = max(-limit, m.lost+min(took, limit)-float64(tokens)*v.plain)
+	if m.idle++; v.asked > 0 {
+		m.idle = 0
+	}
+	worse := v.hope <= noHope/v.plain || m.times.all >= rateSteps && m.rate() < clearlyWorse/v.plain
+	switch {
+	case m.lost > limit && worse, m.lost > limitAnyway*limit, m.idle >= idleSteps:
+		m.on, m.rest = false, m.length
+		m.length = min(restMax, restGrowth*m.length)
+		m.offs++
+	case m.probing && m.drafted >= settled:
+		m.probing, m.length = false, restFirst
+	}
+}
+
+// limit is what may be lost before drafting is given up, in plain tokens.
+func (m *mode) limit() float64 {
+	if m.probing {
+		return probeTokens
+	}
+	return limitTokens
+}
+
+// rate is the tokens a nanosecond reached while drafting; 0 before enough steps.
+func (m *mode) rate() float64 {
+	if m.times.all < rateSteps || m.times.sum <= 0 {
+		return 0
+	}
+	return m.tokens.sum / m.times.sum
+}
