@@ -129,6 +129,9 @@ static inline const struct les_weight * les_weight_of(const struct ggml_tensor *
     return (const struct les_weight *) t->extra;
 }
 
+// les-router.c: makes the copy of a router that the lookahead uses. Without memory or data there is none.
+void les_router_copy(struct les_router * r);
+
 // What the lookahead of a layer multiplies x with. The layer has a next one with a router.
 static inline const struct ggml_tensor * les_guess_weight(const struct les_model * m, int32_t layer) {
     return &m->routers[m->layers[m->layers[layer].next].router].guess;

@@ -14,6 +14,7 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les.c
     ${GGML_LES_DIR}/les-load.c
     ${GGML_LES_DIR}/les-layout.c
+    ${GGML_LES_DIR}/les-router.c
     ${GGML_LES_DIR}/les-file.c
     ${GGML_LES_DIR}/les-graph.c
     ${GGML_LES_DIR}/les-os-${LES_OS}.c)
