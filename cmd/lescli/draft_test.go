@@ -336,6 +336,9 @@ func TestBlockDrafterTellsHowSureItIs(t *testing.T) {
 	if err := json.Unmarshal(text, &sum); err != nil {
 		t.Fatal(err)
 	}
+	if w := sum.Draft.Widths[0]; w.Width == 0 && w.Steps > 2 {
+		t.Errorf("%d of %d steps have no draft", w.Steps, sum.Draft.Steps)
+	}
 	var low, high reliability
 	for _, r := range sum.Draft.Confidences {
 		side := &low
