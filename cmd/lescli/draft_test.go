@@ -26,22 +26,13 @@ const (
 // widths differ least.
 func floatModel(t *testing.T, from string) string {
 	t.Helper()
-	build := os.Getenv("LES_BUILD_DIR")
-	if build == "" {
-		build = filepath.Join("..", "..", "build")
-	}
-	tool := filepath.Join(build, "bin", "llama-quantize")
-	if _, err := os.Stat(tool); err != nil {
-		t.Skip("llama-quantize is not built")
-	}
+	tool := upstreamTool(t, "llama-quantize")
 	path := filepath.Join(t.TempDir(), "f32.gguf")
 	if out, err := exec.Command(tool, "--allow-requantize", from, path, "F32").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return path
 }
-
-func referenceModel() string { return filepath.Join("..", "..", "models", "les-ref.gguf") }
 
 func referenceDrafter() string { return filepath.Join("..", "..", "models", "les-ref-dspark.gguf") }
 
@@ -140,7 +131,7 @@ func draftWith(t *testing.T, s *session, drafter proposer, width int) {
 // TestDraftsWrongAtEachPositionChangeNothing is greedy, on attention and on
 // recurrent layers, for each width and each position of a wrong token.
 func TestDraftsWrongAtEachPositionChangeNothing(t *testing.T) {
-	models := map[string]string{"attention": referenceModel(), "hybrid": tinyModel(t, "tiny-qwen35moe")}
+	models := map[string]string{"attention": referenceModel, "hybrid": tinyModel(t, "tiny-qwen35moe")}
 	for name, from := range models {
 		for _, slots := range []string{"", "floor"} {
 			t.Run(name+"/"+slotsTitle(slots), func(t *testing.T) {
@@ -181,7 +172,7 @@ func slotsTitle(slots string) string {
 // TestStreamedDraftsAreIdenticalToResidentOnes compares all logits of verify
 // steps of each width as bits.
 func TestStreamedDraftsAreIdenticalToResidentOnes(t *testing.T) {
-	for name, path := range map[string]string{"attention": referenceModel(), "hybrid": tinyModel(t, "tiny-qwen35moe")} {
+	for name, path := range map[string]string{"attention": referenceModel, "hybrid": tinyModel(t, "tiny-qwen35moe")} {
 		t.Run(name, func(t *testing.T) {
 			resident, streamed := openTest(t, path, ""), openTest(t, path, "floor")
 			tokens, err := resident.model.Tokenize(strings.Repeat(draftPrompt, 8), true)
@@ -232,7 +223,7 @@ func verifyStep(t *testing.T, s *session, tokens []llama.Token, at, keep int) (b
 
 // TestDraftersOfLlamaCppChangeNothing runs the types that can be run here.
 func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
-	model := floatModel(t, referenceModel())
+	model := floatModel(t, referenceModel)
 	hybrid := floatModel(t, tinyModel(t, "tiny-qwen35moe-nextn"))
 	want := map[string]string{}
 	for _, test := range []struct {
@@ -244,7 +235,7 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 		{"ngram-map-k4v", model, []string{"--draft-type", "ngram-map-k4v"}},
 		{"ngram-mod", model, []string{"--draft-type", "ngram-mod"}},
 		{"ngram-cache", model, []string{"--draft-type", "ngram-cache"}},
-		{"the model itself", model, []string{"--draft", referenceModel()}},
+		{"the model itself", model, []string{"--draft", referenceModel}},
 		{"draft-dspark", model, []string{"--draft", referenceDrafter()}},
 		{"draft-dflash", model, []string{"--draft", referenceDrafter(), "--draft-type", "draft-dflash", "--draft-max", "6"}},
 		{"ngram-cache on recurrent layers", hybrid, []string{"--draft-type", "ngram-cache"}},
@@ -272,7 +263,7 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 // TestDrafterKeepsNothingOfTheRequestBefore runs long, short and long prompts in
 // one session.
 func TestDrafterKeepsNothingOfTheRequestBefore(t *testing.T) {
-	s := openTest(t, floatModel(t, referenceModel()), "")
+	s := openTest(t, floatModel(t, referenceModel), "")
 	long, err := s.model.Tokenize(strings.Repeat(draftPrompt, 12), true)
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +274,7 @@ func TestDrafterKeepsNothingOfTheRequestBefore(t *testing.T) {
 		want = append(want, answerOf(t, s, prompt, llama.SamplerParams{}))
 	}
 	for _, opts := range []draftOptions{
-		{kind: "ngram-cache", max: 4, given: true}, {kind: "draft-simple", path: referenceModel(), max: 4, given: true, width: 4},
+		{kind: "ngram-cache", max: 4, given: true}, {kind: "draft-simple", path: referenceModel, max: 4, given: true, width: 4},
 	} {
 		var err error
 		if s.drafting, err = openDrafting(opts, &modelFile{}, s.lctx); err != nil {
@@ -306,7 +297,7 @@ func TestDrafterKeepsNothingOfTheRequestBefore(t *testing.T) {
 
 // TestControllerLearnsFromTheEngine checks what a step tells it.
 func TestControllerLearnsFromTheEngine(t *testing.T) {
-	s := openTest(t, referenceModel(), "floor")
+	s := openTest(t, referenceModel, "floor")
 	prompt, err := s.model.Tokenize(draftPrompt, true)
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +314,7 @@ func TestControllerLearnsFromTheEngine(t *testing.T) {
 // where the drafter is surer.
 func TestBlockDrafterTellsHowSureItIs(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "report.json")
-	_, stderr, code := lescli("run", "-m", referenceModel(), "--draft", referenceDrafter(), "-p", draftPrompt, "-n", "400",
+	_, stderr, code := lescli("run", "-m", referenceModel, "--draft", referenceDrafter(), "-p", draftPrompt, "-n", "400",
 		"-c", "512", "--temp", "0", "--les", "off", "--draft-width", "7", "--json", report)
 	if code != exitOK {
 		t.Fatal(stderr)
@@ -335,6 +326,9 @@ func TestBlockDrafterTellsHowSureItIs(t *testing.T) {
 	var sum summary
 	if err := json.Unmarshal(text, &sum); err != nil {
 		t.Fatal(err)
+	}
+	if w := sum.Draft.Widths[0]; w.Width == 0 && w.Steps > 2 {
+		t.Errorf("%d of %d steps have no draft", w.Steps, sum.Draft.Steps)
 	}
 	var low, high reliability
 	for _, r := range sum.Draft.Confidences {

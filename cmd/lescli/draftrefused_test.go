@@ -3,7 +3,7 @@ package main
 import "testing"
 
 func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
-	model := referenceModel()
+	model := referenceModel
 	other := tinyModel(t, "tiny-qwen3")
 	run := func(flags ...string) []string {
 		return append([]string{"run", "-m", model, "-p", "x", "-n", "1"}, flags...)

@@ -12,7 +12,7 @@ import (
 // TestSampledTokensKeepTheirDistribution compares, over many seeds, the tokens
 // drawn after one prompt with and without drafts: chi-squared of two samples.
 func TestSampledTokensKeepTheirDistribution(t *testing.T) {
-	s := openTest(t, referenceModel(), "")
+	s := openTest(t, referenceModel, "")
 	prompt, err := s.model.Tokenize("func (r *", true)
 	if err != nil {
 		t.Fatal(err)

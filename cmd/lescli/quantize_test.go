@@ -24,7 +24,11 @@ const (
 // upstreamTool is one of llama.cpp's programs.
 func upstreamTool(t *testing.T, name string) string {
 	t.Helper()
-	tool := filepath.Join("..", "..", "build", "bin", name)
+	build := os.Getenv("LES_BUILD_DIR")
+	if build == "" {
+		build = filepath.Join("..", "..", "build")
+	}
+	tool := filepath.Join(build, "bin", name)
 	if _, err := os.Stat(tool); err != nil {
 		if tool, err = exec.LookPath(name); err != nil {
 			t.Skip(name + " is neither built nor installed")

@@ -299,8 +299,12 @@ int32_t les_draft_make(struct les_draft * draft, const llama_token * tokens, int
     *n_conf = 0;
     draft->prompt.assign(tokens, tokens + n_tokens - 1);
     draft->result.clear();
-    if (draft->lctx && end_of(*draft) != n_tokens - 1) {
-        return 0; // not up to date
+    if (draft->lctx) {
+        // What the target refused of the last draft is still there.
+        llama_memory_seq_rm(llama_get_memory(draft->lctx.get()), 0, n_tokens - 1, -1);
+        if (end_of(*draft) != n_tokens - 1) {
+            return 0; // not up to date
+        }
     }
     auto & request = common_speculative_get_draft_params(draft->spec.get(), 0);
     request.drafting = true;
