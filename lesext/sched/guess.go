@@ -43,7 +43,9 @@ func (s *Scheduler) tuneLocked(layer, tokens int) {
 	s.wantGuessesLocked(m.cut != cuts[0])
 }
 
+// wantGuessesLocked tells when guesses are of use. Routes record them always.
 func (s *Scheduler) wantGuessesLocked(wanted bool) {
+	wanted = wanted || s.config.Routes != nil
 	if m := &s.mu; m.unwanted == wanted && s.config.OnLookahead != nil {
 		m.unwanted = !wanted
 		s.config.OnLookahead(wanted)
