@@ -29,7 +29,7 @@ type Config struct {
 	Budget        int64      // for the whole process in bytes, used when SlotsPerLayer is negative
 	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
 	Lookahead     bool       // guess and read the next layer's experts
-	Lanes         int        // reads in flight, 0 for sched.LanesDefault
+	Lanes         int        // reads in flight, 0 for sched.LanesDefault; Open raises GOMAXPROCS to two more, for good
 	// WholeLayers computes a layer only when all its experts are in memory,
 	// instead of each as it comes: what ready-first is measured against.
 	WholeLayers bool

@@ -199,11 +199,14 @@ func (s *Scheduler) Close() error {
 	return nil
 }
 
+// lockTries is how often lockSoon looks: for some 20 us.
+const lockTries = 400
+
 // lockSoon takes the lock for a compute thread. Lanes hold it for microseconds,
 // but a thread of C that Go has put to sleep comes back by way of two others,
 // which takes a hundred: so it looks again for a while.
 func (s *Scheduler) lockSoon() {
-	for range 400 {
+	for range lockTries {
 		if s.mu.TryLock() {
 			return
 		}

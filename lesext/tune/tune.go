@@ -110,8 +110,9 @@ func (c *Chooser) begin(block int) {
 	if block == 0 {
 		c.times[0], c.times[1] = c.times[0][:0], c.times[1][:0]
 	}
+	before := c.current()
 	c.block, c.left = block, blockSteps
-	if block > 0 && sideOf(block) != sideOf(block-1) {
+	if c.current() != before {
 		c.left += settleSteps
 	}
 }
@@ -164,8 +165,11 @@ func (c *Chooser) nextRival(last int) int {
 }
 
 // rivalTakes reports whether the rival's steps take at least that share of the
-// champion's.
+// champion's. A side of which nothing is known decides for the champion.
 func (c *Chooser) rivalTakes(percent int64) bool {
+	if len(c.times[0]) == 0 || len(c.times[1]) == 0 {
+		return true
+	}
 	return c.middle(1)*100 >= c.middle(0)*percent
 }
 

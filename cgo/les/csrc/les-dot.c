@@ -152,6 +152,7 @@ static inline __attribute__((always_inline)) void les_q4_k_row(const block_q4_K 
 }
 
 // Calls a kernel with a constant number of inputs.
+static_assert(LES_DOT_INPUTS_MAX == 4, "a case for each number of inputs");
 #define LES_DOT_ROW(kernel, block) \
     switch (n_in) { \
         case 1:  kernel((const block *) row, n_blocks, in, 1, out, r); break; \

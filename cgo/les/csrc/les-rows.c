@@ -125,6 +125,9 @@ void les_cpu_rows(struct ggml_compute_params * params, struct ggml_tensor * op) 
     struct les_rows rows;
     les_rows_init(&rows, op, params->wdata, params->nth);
     GGML_ASSERT(params->wsize >= rows.bytes);
+    if (params->ith == 0) {
+        ggml_set_op_params_i32(op, LES_PARAM_FAILED, 0);
+    }
     rows.failed[params->ith] = !les_rows_read(&rows, params->ith, params->nth);
     ggml_barrier(params->threadpool);
     for (int i = 0; i < params->nth; i++) {
@@ -134,9 +137,6 @@ void les_cpu_rows(struct ggml_compute_params * params, struct ggml_tensor * op) 
             }
             return;
         }
-    }
-    if (params->ith == 0) {
-        ggml_set_op_params_i32(op, LES_PARAM_FAILED, 0);
     }
     les_rows_convert(&rows, params, op);
 }
