@@ -8,9 +8,6 @@
 package draft
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/csrc -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include
-#cgo LDFLAGS: -L${SRCDIR}/../../build/bin -lles-draft -lllama -Wl,-rpath,$ORIGIN -Wl,-rpath,${SRCDIR}/../../build/bin
-#include <stdlib.h>
 #include "les-draft.h"
 */
 import "C"
@@ -39,38 +36,34 @@ type Drafter struct {
 	conf   [dspark.WidthMax]C.float
 }
 
-// withType lends the name of a type to fn.
-func withType(name string, fn func(*C.char)) {
-	text := C.CString(name)
-	defer C.free(unsafe.Pointer(text))
-	fn(text)
-}
-
 // Known tells whether llama.cpp has a type of drafter.
 func Known(name string) (known bool) {
-	withType(name, func(text *C.char) { known = bool(C.les_draft_type_known(text)) })
+	_ = withCString(name, func(text *C.char) { known = bool(C.les_draft_type_known(text)) })
 	return known
 }
 
 // NeedsModel tells whether a type drafts with a model file of its own.
 func NeedsModel(name string) (needs bool) {
-	withType(name, func(text *C.char) { needs = bool(C.les_draft_type_needs_model(text)) })
+	_ = withCString(name, func(text *C.char) { needs = bool(C.les_draft_type_needs_model(text)) })
 	return needs
 }
 
 // UsesNextN tells whether a type drafts with the NextN block of a model, which
 // is then to be loaded.
 func UsesNextN(name string) (uses bool) {
-	withType(name, func(text *C.char) { uses = bool(C.les_draft_type_uses_nextn(text)) })
+	_ = withCString(name, func(text *C.char) { uses = bool(C.les_draft_type_uses_nextn(text)) })
 	return uses
 }
 
 // TypeOf is the type that fits a model file.
 func TypeOf(path string) (string, error) {
 	var buf [64]C.char
-	text := C.CString(path)
-	defer C.free(unsafe.Pointer(text))
-	if C.les_draft_type_of_file(text, &buf[0], C.size_t(len(buf))) < 0 {
+	length := C.int32_t(-1)
+	err := withCString(path, func(text *C.char) { length = C.les_draft_type_of_file(text, &buf[0], C.size_t(len(buf))) })
+	if err != nil {
+		return "", err
+	}
+	if length < 0 {
 		return "", fmt.Errorf("%s: cannot tell which drafter this is", path)
 	}
 	return C.GoString(&buf[0]), nil
@@ -84,7 +77,7 @@ func Open(lctx *llama.Context, params Params) (*Drafter, error) {
 	}
 	d := &Drafter{}
 	var reason [512]C.char
-	withType(params.Type, func(text *C.char) {
+	err := withCString(params.Type, func(text *C.char) {
 		request := C.struct_les_draft_params{
 			_type: text, target: (*C.struct_llama_context)(lctx.Pointer()),
 			n_max: C.int32_t(params.Max), n_threads: C.int32_t(params.Threads),
@@ -94,6 +87,9 @@ func Open(lctx *llama.Context, params Params) (*Drafter, error) {
 		}
 		d.draft = C.les_draft_open(&request, &reason[0], C.size_t(len(reason)))
 	})
+	if err != nil {
+		return nil, err
+	}
 	if d.draft == nil {
 		return nil, errors.New(C.GoString(&reason[0]))
 	}

@@ -24,6 +24,7 @@ struct les_draft {
     llama_tokens result;
     bool fresh = false;             // a draft was made that accept has not seen
     bool confident = false;         // it has a confidence head
+    bool broken = false;            // upstream threw in the middle of a change; it drafts no more
 };
 
 namespace {
@@ -58,14 +59,34 @@ void keep_quiet() { common_log_set_verbosity_thold(LOG_LEVEL_ERROR); }
 
 std::string number(int64_t n) { return std::to_string(n); }
 
+void check_width(int32_t ours, int32_t theirs) {
+    if (ours != theirs) {
+        refuse("the drafter is made for a model of width " + number(ours) + ", this one has " + number(theirs));
+    }
+}
+
+// The layers whose inputs a drafter reads; most is the last one it may name.
+void check_layers(const llama_model * model, const llama_model * target, int32_t most) {
+    const std::string arch = meta(target, "general.architecture");
+    if (!gives_layer_inputs(arch.c_str())) {
+        refuse("llama.cpp gives no inputs of layers for the architecture " + arch + ", which a drafter of this type needs");
+    }
+    if (llama_model_target_layer_ids_n(model) == 0) {
+        refuse("the drafter does not say which layers of the model it reads");
+    }
+    for (uint32_t i = 0; i < llama_model_target_layer_ids_n(model); i++) {
+        const int32_t id = llama_model_target_layer_ids(model)[i];
+        if (id < 0 || id > most) {
+            refuse("the drafter reads layer " + number(id) + " of a model that has " + number(llama_model_n_layer(target)) + ": it was made for another one");
+        }
+    }
+}
+
 // What upstream would assert later, or not notice at all.
 void check_block(const llama_model * model, const llama_model * target, int32_t n_max, bool dspark) {
-    const std::string arch = meta(model, "general.architecture"), other = meta(target, "general.architecture");
+    const std::string arch = meta(model, "general.architecture");
     if (arch != "dflash") {
         refuse("a drafter of this type has the architecture dflash, the file has " + arch);
-    }
-    if (!gives_layer_inputs(other.c_str())) {
-        refuse("llama.cpp gives no inputs of layers for the architecture " + other + ", which a drafter of this type needs");
     }
     const std::string block = meta(model, "dflash.block_size");
     if (block == "" || std::atoi(block.c_str()) < 1) {
@@ -76,15 +97,17 @@ void check_block(const llama_model * model, const llama_model * target, int32_t 
     if (n_max > most) {
         refuse("drafts of " + number(n_max) + " tokens are asked for, the drafter was made for " + number(most));
     }
-    for (uint32_t i = 0; i < llama_model_target_layer_ids_n(model); i++) {
-        const int32_t id = llama_model_target_layer_ids(model)[i];
-        if (id < 0 || id >= llama_model_n_layer(target)) {
-            refuse("the drafter reads layer " + number(id) + " of a model that has " + number(llama_model_n_layer(target)) + ": it was made for another one");
-        }
+    check_layers(model, target, llama_model_n_layer(target) - 1);
+    check_width(llama_model_n_embd(model), llama_model_n_embd(target));
+}
+
+void check_eagle3(const llama_model * model, const llama_model * target) {
+    const std::string arch = meta(model, "general.architecture");
+    if (arch != "eagle3") {
+        refuse("a drafter of this type has the architecture eagle3, the file has " + arch);
     }
-    if (llama_model_n_embd(model) != llama_model_n_embd(target)) {
-        refuse("the drafter is made for a model of width " + number(llama_model_n_embd(model)) + ", this one has " + number(llama_model_n_embd(target)));
-    }
+    check_layers(model, target, llama_model_n_layer(target)); // one more is the output of the last
+    check_width(std::atoi(meta(model, "eagle3.target_hidden_size").c_str()), llama_model_n_embd(target));
 }
 
 // The tokens must be the same, or no draft would mean anything.
@@ -122,9 +145,9 @@ void check(const les_draft & d, const les_draft_params & p, const llama_model * 
     if (is_block(d.type)) {
         check_block(p.model, target, p.n_max, d.type == COMMON_SPECULATIVE_TYPE_DRAFT_DSPARK);
     } else if (d.type == COMMON_SPECULATIVE_TYPE_DRAFT_EAGLE3) {
-        if (arch != "eagle3") {
-            refuse("a drafter of this type has the architecture eagle3, the file has " + arch);
-        }
+        check_eagle3(p.model, target);
+    } else if (d.type == COMMON_SPECULATIVE_TYPE_DRAFT_MTP) {
+        check_width(llama_model_n_embd_out(p.model), llama_model_n_embd_out(target));
     } else if (d.type == COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE && (arch == "dflash" || arch == "eagle3")) {
         refuse("the file has the architecture " + arch + ", which cannot draft by itself");
     }
@@ -211,6 +234,49 @@ bool align(les_draft & d, llama_pos begin, const llama_token * tokens) {
     return true;
 }
 
+// Takes out of the drafter's cache what it drafted itself.
+void take_back(les_draft & d, llama_pos begin) {
+    if (d.lctx) {
+        llama_memory_seq_rm(llama_get_memory(d.lctx.get()), 0, begin, -1);
+    }
+}
+
+// Drafts into d.result, and returns how much of it is wanted.
+int32_t make(les_draft & d, const llama_token * tokens, int32_t n_tokens, int32_t n_max) {
+    d.prompt.assign(tokens, tokens + n_tokens - 1);
+    d.result.clear();
+    take_back(d, n_tokens - 1); // what the target refused of the last draft is still there
+    if (d.lctx && end_of(d) != n_tokens - 1) {
+        return 0; // not up to date
+    }
+    auto & request = common_speculative_get_draft_params(d.spec.get(), 0);
+    request.drafting = true;
+    request.n_max    = n_max;
+    request.pos0     = n_tokens - 1;
+    request.id_last  = tokens[n_tokens - 1];
+    request.prompt   = &d.prompt;
+    request.result   = &d.result;
+    common_speculative_draft(d.spec.get());
+    return std::min<int32_t>(n_max, d.result.size());
+}
+
+// The confidences of n drafted tokens, and their number: n or 0.
+int32_t read_confidences(const les_draft & d, int32_t n, float * conf) {
+    const float * rows = d.confident && n > 0 ? llama_get_embeddings_nextn(d.lctx.get()) : nullptr;
+    if (rows == nullptr) {
+        return 0;
+    }
+    const llama_model * model = llama_get_model(d.lctx.get());
+    const int32_t width = llama_model_n_embd(model);
+    // All of the block that was not cut; without an anchor position 0 says nothing.
+    const int32_t skip = meta(model, "dflash.sample_from_anchor") == "false";
+    for (int32_t i = 0; i < n; i++) {
+        const float c = rows[(size_t) (i + skip) * width];
+        conf[i] = c >= 0 && c <= 1 ? c : 0; // also where it is no number
+    }
+    return n;
+}
+
 } // namespace
 
 bool les_draft_type_known(const char * type) {
@@ -267,8 +333,6 @@ bool les_draft_sequential(const struct les_draft * draft) {
     return !is_block(draft->type) && !is_ngram(draft->type);
 }
 
-struct llama_context * les_draft_context(const struct les_draft * draft) { return draft->lctx.get(); }
-
 void les_draft_clear(struct les_draft * draft) {
     if (draft->lctx) {
         llama_memory_clear(llama_get_memory(draft->lctx.get()), true);
@@ -277,7 +341,11 @@ void les_draft_clear(struct les_draft * draft) {
 }
 
 void les_draft_begin(struct les_draft * draft, const llama_token * prompt, int32_t n_prompt) {
-    common_speculative_begin(draft->spec.get(), 0, llama_tokens(prompt, prompt + n_prompt));
+    try {
+        common_speculative_begin(draft->spec.get(), 0, llama_tokens(prompt, prompt + n_prompt));
+    } catch (...) {
+        draft->broken = true;
+    }
 }
 
 int32_t les_draft_process(struct les_draft * draft, struct llama_batch batch, const llama_token * tokens, int32_t n_tokens) {
@@ -297,45 +365,31 @@ int32_t les_draft_process(struct les_draft * draft, struct llama_batch batch, co
 int32_t les_draft_make(struct les_draft * draft, const llama_token * tokens, int32_t n_tokens, int32_t n_max,
                        llama_token * out, float * conf, int32_t * n_conf) {
     *n_conf = 0;
-    draft->prompt.assign(tokens, tokens + n_tokens - 1);
-    draft->result.clear();
-    if (draft->lctx) {
-        // What the target refused of the last draft is still there.
-        llama_memory_seq_rm(llama_get_memory(draft->lctx.get()), 0, n_tokens - 1, -1);
-        if (end_of(*draft) != n_tokens - 1) {
-            return 0; // not up to date
-        }
+    draft->fresh = false;
+    if (draft->broken) {
+        return 0;
     }
-    auto & request = common_speculative_get_draft_params(draft->spec.get(), 0);
-    request.drafting = true;
-    request.n_max    = n_max;
-    request.pos0     = n_tokens - 1;
-    request.id_last  = tokens[n_tokens - 1];
-    request.prompt   = &draft->prompt;
-    request.result   = &draft->result;
-    common_speculative_draft(draft->spec.get());
-    const int32_t n = std::min<int32_t>(n_max, draft->result.size());
-    std::copy_n(draft->result.begin(), n, out);
-    draft->fresh = n > 0;
-    const float * rows = draft->confident && n > 0 ? llama_get_embeddings_nextn(draft->lctx.get()) : nullptr;
-    if (rows != nullptr) {
-        const int32_t width = llama_model_n_embd(llama_get_model(draft->lctx.get()));
-        // All of the block that was not cut; without an anchor position 0 says nothing.
-        const int32_t skip = meta(llama_get_model(draft->lctx.get()), "dflash.sample_from_anchor") == "false";
-        for (int32_t i = 0; i < n; i++) {
-            conf[i] = rows[(size_t) (i + skip) * width];
-        }
-        *n_conf = n;
+    try {
+        const int32_t n = make(*draft, tokens, n_tokens, n_max);
+        std::copy_n(draft->result.begin(), n, out);
+        *n_conf = read_confidences(*draft, n, conf);
+        take_back(*draft, n_tokens - 1);
+        draft->fresh = n > 0;
+        return n;
+    } catch (...) {
+        *n_conf = 0;
+        return 0;
     }
-    if (draft->lctx) {
-        llama_memory_seq_rm(llama_get_memory(draft->lctx.get()), 0, n_tokens - 1, -1);
-    }
-    return n;
 }
 
 void les_draft_accept(struct les_draft * draft, int32_t n_accepted) {
-    if (draft->fresh) {
+    if (!draft->fresh) {
+        return;
+    }
+    draft->fresh = false;
+    try {
         common_speculative_accept(draft->spec.get(), 0, (uint16_t) n_accepted);
-        draft->fresh = false;
+    } catch (...) {
+        draft->broken = true;
     }
 }

@@ -44,9 +44,6 @@ int32_t les_draft_max(const struct les_draft * draft);
 // Whether a longer draft takes longer: false where a block is drafted at once.
 bool les_draft_sequential(const struct les_draft * draft);
 
-// The drafter's context, NULL where it has none.
-struct llama_context * les_draft_context(const struct les_draft * draft);
-
 // Forgets the request before this one.
 void les_draft_clear(struct les_draft * draft);
 
@@ -59,7 +56,8 @@ void les_draft_begin(struct les_draft * draft, const llama_token * prompt, int32
 int32_t les_draft_process(struct les_draft * draft, struct llama_batch batch, const llama_token * tokens, int32_t n_tokens);
 
 // Drafts at most n_max tokens to follow tokens[n_tokens-1], which the target has
-// not computed. Returns their number. *n_conf confidences are written to conf.
+// not computed. Returns their number, 0 if the drafter fails. *n_conf confidences
+// between 0 and 1 are written to conf.
 int32_t les_draft_make(struct les_draft * draft, const llama_token * tokens, int32_t n_tokens, int32_t n_max,
                        llama_token * out, float * conf, int32_t * n_conf);
 
