@@ -64,7 +64,8 @@ func (g *generation) draftedStep(ctx context.Context, batch *llama.Batch, sample
 	token := sampler.Sample(lctx, 0)
 	for step.Accepted < len(draft) && token == draft[step.Accepted] {
 		step.Accepted++
-		if stopped, err := g.emit(ctx, token, len(tokens)); stopped || err != nil {
+		var stopped bool
+		if stopped, err = g.emit(ctx, token, len(tokens)); stopped || err != nil {
 			break
 		}
 		tokens = append(tokens, token)
@@ -75,7 +76,7 @@ func (g *generation) draftedStep(ctx context.Context, batch *llama.Batch, sample
 		d.drafter.Accept(step.Accepted)
 	}
 	if step.Accepted < len(draft) {
-		err = lctx.Truncate(0, pos+1+step.Accepted)
+		err = errors.Join(err, lctx.Truncate(0, pos+1+step.Accepted))
 	}
 	d.observe(step, clock, g.session.counts())
 	return tokens, token, err

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"math"
 	"slices"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestSampledTokensKeepTheirDistribution(t *testing.T) {
 		chi, cells = chi+(a-b)*(a-b)/(a+b), cells+1
 	}
 	// Mean and deviation of chi-squared are its cells and the root of twice these.
-	if most := float64(cells) + 4*2*float64(max(1, cells))/3; cells < 5 || chi > most {
+	if most := float64(cells) + 4*math.Sqrt(2*float64(cells)); cells < 5 || chi > most {
 		t.Errorf("chi-squared %.1f over %d cells", chi, cells)
 	}
 }
