@@ -46,12 +46,9 @@ type Config struct {
 	// Sequential drafters take longer for more tokens, so they are asked for no
 	// more than are to be verified. Others give all of their block at once.
 	Sequential bool
-	// Experts of a layer, those that a token uses, and the bytes of one; zero for
-	// a model without. They give the first guess of what a wider step costs.
+	// Experts of a layer and those that a token uses; zero for a model without.
+	// They give the first guess of what a wider step costs.
 	Experts, Used int
-	ExpertBytes   int64
-	// BytesPerSecond is what reads of experts reach; 0 when nothing is streamed.
-	BytesPerSecond float64
 	// Fixed, if above 0, always drafts and verifies that many tokens: what the
 	// controller is measured against.
 	Fixed int
@@ -287,8 +284,5 @@ func (c *Controller) Begin() {
 	c.asked, c.given = 0, c.given[:0]
 }
 
-// Stats are the counts since New or ResetStats.
+// Stats are the counts since New.
 func (c *Controller) Stats() Stats { return c.count.clone() }
-
-// ResetStats starts the counts anew; what was learnt stays.
-func (c *Controller) ResetStats() { c.count = newStats(c.config.Max) }

@@ -35,7 +35,6 @@ type costs struct {
 	config  Config
 	step    []mean    // of the target, by tokens verified
 	experts []mean    // distinct ones of a step
-	read    mean      // bytes read for each expert used
 	draft   []mean    // of the drafter, by tokens asked for
 	times   []float64 // the estimate for each width, after the last step
 }
@@ -52,7 +51,6 @@ func (c *costs) observe(s Step, asked int) {
 	}
 	if s.Experts > 0 {
 		c.experts[s.Verified].add(float64(s.Experts), keepTime)
-		c.read.add(float64(s.ReadBytes)/float64(s.Experts), keepTime)
 	}
 	c.estimate()
 }
@@ -101,20 +99,9 @@ func (c *costs) slope() float64 {
 }
 
 // more is the expected cost of the experts that a step of this width needs
-// beyond those of a plain one: as compute, each costs its part of a plain step at
-// most; as reads, the bytes that experts were found to need.
+// beyond those of a plain one: each costs its part of a plain step.
 func (c *costs) more(width int) float64 {
-	base := c.step[0].value()
-	marginal := c.growth(width) - 1
-	compute := base * marginal
-	if c.config.BytesPerSecond <= 0 {
-		return compute
-	}
-	bytes := c.read.value()
-	if c.read.all == 0 {
-		bytes = float64(c.config.ExpertBytes)
-	}
-	return max(compute, marginal*c.experts[0].value()*bytes/c.config.BytesPerSecond*1e9)
+	return c.step[0].value() * (c.growth(width) - 1)
 }
 
 // growth is how many times the experts of a plain step a step of this width
