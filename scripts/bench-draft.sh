@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Measures drafting: no drafts, the controller, and fixed widths, in turn, so that
 # what changes on the machine changes for all. Each sample is a run of lescli with
-# greedy sampling, so all arms write the same text. One line of JSON a sample.
+# greedy sampling, so arms write the same text unless steps of another width round
+# a close choice the other way. One line of JSON a sample.
 #
 #   scripts/bench-draft.sh OUT MODEL [FLAGS OF DRAFTING...]
 #
@@ -12,7 +13,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$1 model=$2
 shift 2
 report=$(mktemp)
-trap 'rm -f "$report"' EXIT
+log=$(mktemp)
+trap 'rm -f "$report" "$log"' EXIT
 
 sample() {
     local slots=$1 arm=$2
@@ -20,7 +22,7 @@ sample() {
     local les=(--les-slots "$slots")
     [ "$slots" != off ] || les=(--les off)
     "$root/build/bin/lescli" run -m "$model" -p "$(head -c 700 "$root/models/heldout.txt")" -n "${TOKENS:-256}" -c 1024 --temp 0 \
-        "${les[@]}" "$@" --json "$report" >/dev/null 2>&1
+        "${les[@]}" "$@" --json "$report" >/dev/null 2>"$log" || { cat "$log" >&2; return 1; }
     python3 - "$report" "$slots" "$arm" >>"$out" <<'PY'
 import json, sys
 r = json.load(open(sys.argv[1]))
