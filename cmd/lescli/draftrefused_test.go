@@ -1,6 +1,12 @@
 package main
 
-import "testing"
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 	model := referenceModel
@@ -25,9 +31,34 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 		"no block drafter":               {exitError, []string{model, "architecture dflash"}, run("--draft", model, "--draft-type", "draft-dspark")},
 		"deeper than a block":            {exitError, []string{"drafts of 8 tokens", "made for 7"}, run("--draft", referenceDrafter(), "--draft-max", "8")},
 		"block drafter of another model": {exitError, []string{"vocabulary"}, append(run("--draft", referenceDrafter()), "-m", other)},
+		"no EAGLE-3 drafter":             {exitError, []string{model, "architecture eagle3"}, run("--draft", model, "--draft-type", "draft-eagle3")},
+		"layer the model does not have":  {exitError, []string{"reads layer 99"}, run("--draft", editedDrafter(t, 99))},
+		"layer below zero":               {exitError, []string{"reads layer -1"}, run("--draft", editedDrafter(t, 1<<32-1))},
 		"block drafter alone":            {exitError, []string{"dflash"}, run("--draft", referenceDrafter(), "--draft-type", "draft-simple")},
 		"no NextN block":                 {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
 	} {
 		t.Run(name, func(t *testing.T) { expectFailure(t, test.code, test.parts, test.args...) })
 	}
+}
+
+// editedDrafter is the block drafter of the reference model with its first
+// layer replaced by another one.
+func editedDrafter(t *testing.T, layer uint32) string {
+	t.Helper()
+	content, err := os.ReadFile(referenceDrafter())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const key = "dflash.target_layers"
+	at := bytes.Index(content, []byte(key))
+	if at < 0 {
+		t.Fatalf("%s has no %s", referenceDrafter(), key)
+	}
+	// The key, the types of array and element, the count, the elements.
+	binary.LittleEndian.PutUint32(content[at+len(key)+4+4+8:], layer)
+	path := filepath.Join(t.TempDir(), "edited.gguf")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
