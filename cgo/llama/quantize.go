@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -84,6 +85,9 @@ type QuantizedTensor struct {
 	Asked TensorType // another one where Asked does not divide the tensor's rows
 }
 
+// planning guards the log of the library, which a plan takes for its time.
+var planning sync.Mutex
+
 // PlanQuantize asks llama.cpp's quantiser which type it would give each tensor
 // of a model, in the order in which it would write them. It reads metadata only.
 func PlanQuantize(path string, choice QuantizeChoice) ([]QuantizedTensor, error) {
@@ -96,6 +100,8 @@ func PlanQuantize(path string, choice QuantizeChoice) ([]QuantizedTensor, error)
 	var inner error
 	err := withCString(path, func(cpath *C.char) {
 		inner = withCString(overrides.String(), func(list *C.char) {
+			planning.Lock()
+			defer planning.Unlock()
 			log := C.les_llama_quantize_plan(cpath, C.enum_llama_ftype(choice.FileType), C.bool(choice.Imatrix), list, &agreed)
 			text = C.GoString(log)
 			C.free(unsafe.Pointer(log))

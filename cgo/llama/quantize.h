@@ -18,7 +18,7 @@ char * les_llama_quantize_plan(const char * path, enum llama_ftype ftype, bool i
 struct les_llama_rows {
     const void *  src;
     void *        dst;
-    float *       floats;  // room for the rows as numbers, twice where errors are measured
+    float *       floats;  // room for the rows as numbers, twice for les_llama_rows_lost
     const float * weights; // importance of each column, NULL for even ones
     int64_t       n_rows;
     int64_t       n_columns;
@@ -31,7 +31,7 @@ enum les_llama_rows_result { LES_ROWS_OK, LES_ROWS_BAD_SOURCE, LES_ROWS_BAD_RESU
 enum les_llama_rows_result les_llama_rows_convert(const struct les_llama_rows * rows);
 
 // What les_llama_rows_convert lost: the squares of the differences and of the numbers themselves, weighted and summed up.
-void les_llama_rows_error(const struct les_llama_rows * rows, double * lost, double * all);
+void les_llama_rows_lost(const struct les_llama_rows * rows, double * lost, double * all);
 
 #ifdef __cplusplus
 }

@@ -21,7 +21,7 @@ enum les_llama_rows_result les_llama_rows_convert(const struct les_llama_rows * 
     return ggml_validate_row_data((enum ggml_type) rows->to, rows->dst, n_dst) ? LES_ROWS_OK : LES_ROWS_BAD_RESULT;
 }
 
-void les_llama_rows_error(const struct les_llama_rows * rows, double * lost, double * all) {
+void les_llama_rows_lost(const struct les_llama_rows * rows, double * lost, double * all) {
     const int64_t n = rows->n_rows*rows->n_columns;
     float * back = rows->floats + n;
     les_llama_floats((enum ggml_type) rows->to, rows->dst, back, n);

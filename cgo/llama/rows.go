@@ -19,14 +19,14 @@ type Rows struct {
 	Columns  int64
 	Src      []byte    // whole rows
 	Dst      []byte    // as many rows
-	Floats   []float32 // room for all elements, twice for Error
+	Floats   []float32 // room for all elements, twice for Lost
 	Weights  []float32 // importance of each column, nil for even ones
 }
 
 // Convert quantises Src into Dst by ggml's own functions.
 func (r *Rows) Convert() error {
 	var result C.enum_les_llama_rows_result
-	r.lend(func(rows *C.struct_les_llama_rows) { result = C.les_llama_rows_convert(rows) })
+	r.lend(1, func(rows *C.struct_les_llama_rows) { result = C.les_llama_rows_convert(rows) })
 	switch result {
 	case C.LES_ROWS_BAD_SOURCE:
 		return fmt.Errorf("has values that are no numbers, or damaged %s blocks", r.From)
@@ -36,17 +36,18 @@ func (r *Rows) Convert() error {
 	return nil
 }
 
-// Error says what the last Convert of the same rows lost: the sum of the squared
+// Lost says what the last Convert of the same rows lost: the sum of the squared
 // differences and that of the squares, both weighted.
-func (r *Rows) Error() (lost, all float64) {
+func (r *Rows) Lost() (lost, all float64) {
 	var clost, call C.double
-	r.lend(func(rows *C.struct_les_llama_rows) { C.les_llama_rows_error(rows, &clost, &call) })
+	r.lend(2, func(rows *C.struct_les_llama_rows) { C.les_llama_rows_lost(rows, &clost, &call) })
 	return float64(clost), float64(call)
 }
 
-// lend shows the rows to C for the time of a call.
-func (r *Rows) lend(fn func(*C.struct_les_llama_rows)) {
-	rows, err := r.rows()
+// lend shows the rows to C for the time of a call that writes all elements as
+// numbers so many times.
+func (r *Rows) lend(times int64, fn func(*C.struct_les_llama_rows)) {
+	rows, err := r.rows(times)
 	if err != nil {
 		panic("llama: " + err.Error())
 	}
@@ -67,7 +68,7 @@ func (r *Rows) lend(fn func(*C.struct_les_llama_rows)) {
 }
 
 // rows counts them, and finds buffers that do not fit each other.
-func (r *Rows) rows() (int64, error) {
+func (r *Rows) rows(times int64) (int64, error) {
 	from, to := r.From.RowBytes(r.Columns), r.To.RowBytes(r.Columns)
 	rows := int64(len(r.Src)) / max(1, from)
 	switch {
@@ -75,8 +76,8 @@ func (r *Rows) rows() (int64, error) {
 		return 0, errors.New("rows: the source is not whole rows")
 	case int64(len(r.Dst)) != rows*to:
 		return 0, errors.New("rows: no room for the result")
-	case int64(len(r.Floats)) < rows*r.Columns:
-		return 0, errors.New("rows: no room for the numbers")
+	case int64(len(r.Floats)) < times*rows*r.Columns:
+		return 0, fmt.Errorf("rows: room for %d numbers, not for %d times %d", len(r.Floats), times, rows*r.Columns)
 	case r.Weights != nil && int64(len(r.Weights)) != r.Columns:
 		return 0, errors.New("rows: not a weight for each column")
 	}

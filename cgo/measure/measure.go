@@ -5,25 +5,18 @@
 // the context, and the files that are read and written.
 package measure
 
-/*
-#cgo CXXFLAGS: -std=c++17 -I${SRCDIR}/../../llama/llama.cpp -I${SRCDIR}/../../llama/llama.cpp/common
-#cgo CXXFLAGS: -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include
-#cgo CFLAGS: -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include
-#cgo LDFLAGS: -L${SRCDIR}/../../build/bin -lllama -lggml -lggml-base
-#include <stdlib.h>
-#include "measure.h"
-*/
+// #include "measure.h"
 import "C"
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/les-project/les/cgo/llama"
 )
@@ -70,8 +63,7 @@ func (r *Run) Perplexity(ctx context.Context) (p Perplexity, err error) {
 	if err != nil {
 		return p, err
 	}
-	found := find(text, `Final estimate: PPL = *(\S+) \+/- *(\S+)`, &p.Value, &p.Error)
-	return p, errors.Join(found, r.enough(text))
+	return p, find(text, `Final estimate: PPL = *(\S+) \+/- *(\S+)`, &p.Value, &p.Error)
 }
 
 // Divergence compares with the distributions that Perplexity wrote.
@@ -87,18 +79,6 @@ func (r *Run) Divergence(ctx context.Context) (d Divergence, err error) {
 		find(text, `Same top p: +(\S+) `, &d.SameTop))
 }
 
-// enough is an error where the program refused the text without failing.
-func (r *Run) enough(text string) error {
-	if strings.Contains(text, "you need at least") {
-		return r.tooShort()
-	}
-	return nil
-}
-
-func (r *Run) tooShort() error {
-	return fmt.Errorf("%s: the text has less than %d tokens, two chunks of %d", r.TextName, 2*r.Chunk, r.Chunk)
-}
-
 // find reads numbers from what the program printed.
 func find(text, pattern string, values ...*float64) error {
 	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -106,10 +86,11 @@ func find(text, pattern string, values ...*float64) error {
 		return fmt.Errorf("llama.cpp printed nothing like %q", pattern)
 	}
 	for i, value := range values {
-		var err error
-		if *value, err = strconv.ParseFloat(m[i+1], 64); err != nil {
-			return fmt.Errorf("llama.cpp printed %q: %w", m[0], err)
+		number, err := strconv.ParseFloat(m[i+1], 64)
+		if err != nil || math.IsNaN(number) || math.IsInf(number, 0) {
+			return fmt.Errorf("llama.cpp printed %q: %s is not a number", m[0], m[i+1])
 		}
+		*value = number
 	}
 	return nil
 }
@@ -120,34 +101,40 @@ func (r *Run) run(ctx context.Context, what C.enum_les_measure_what) (string, er
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	texts := []*C.char{C.CString(r.Text), C.CString(r.TextName), C.CString(r.File)}
-	defer func() {
-		for _, text := range texts {
-			C.free(unsafe.Pointer(text))
-		}
-	}()
 	request := C.struct_les_measure_request{
-		what: what, lctx: (*C.struct_llama_context)(r.Context.Pointer()), text: texts[0], text_name: texts[1], file: texts[2],
+		what: what, lctx: (*C.struct_llama_context)(r.Context.Pointer()),
 		n_ctx: C.int32_t(r.Chunk), n_batch: C.int32_t(r.Batch), n_chunks: -1,
 	}
 	if r.Chunks > 0 {
 		request.n_chunks = C.int32_t(r.Chunks)
 	}
 	ended := r.watch(ctx)
-	var ok C.bool
-	log := C.les_measure_run(&request, &ok)
+	text, ok, err := r.call(&request)
 	ended()
-	text := C.GoString(log)
-	C.free(unsafe.Pointer(log))
 	switch {
+	case err != nil:
+		return "", err
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
-	case r.enough(text) != nil:
-		return "", r.tooShort()
-	case !bool(ok):
+	case strings.Contains(text, "you need at least"): // the program does not fail then
+		return "", fmt.Errorf("%s: the text has less than %d tokens, two chunks of %d", r.TextName, 2*r.Chunk, r.Chunk)
+	case !ok:
 		return "", fmt.Errorf("llama.cpp: %s", lastLine(text))
 	}
 	return text, nil
+}
+
+// call lends the texts to C for the time of the program.
+func (r *Run) call(request *C.struct_les_measure_request) (said string, ok bool, err error) {
+	err = withCStrings([]string{r.Text, r.TextName, r.File}, func(texts []*C.char) {
+		request.text, request.text_name, request.file = texts[0], texts[1], texts[2]
+		var agreed C.bool
+		said, ok = takeString(C.les_measure_run(request, &agreed)), bool(agreed)
+	})
+	if err != nil {
+		err = fmt.Errorf("%s: %w", r.TextName, err)
+	}
+	return said, ok, err
 }
 
 // watchInterval is how often progress is shown and an end looked for.

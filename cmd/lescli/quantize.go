@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/cmd/lescli/internal/quantize"
 	"github.com/les-project/les/lesext/layout"
 	"github.com/urfave/cli/v2"
@@ -98,12 +99,17 @@ func mixTypes(ctx context.Context, c *cli.Context, in string, opts quantize.Opti
 	return opts, nil
 }
 
-// quantizePaths are IN and OUT; a dry run needs no OUT.
+// quantizePaths are IN and OUT; a dry run needs no OUT. An OUT that would be refused
+// in the end is refused before anything is measured.
 func quantizePaths(c *cli.Context) (in, out string, err error) {
 	if c.Bool("dry-run") && c.NArg() == 1 {
 		return c.Args().First(), "", nil
 	}
-	return inAndOut(c)
+	in, out, err = inAndOut(c)
+	if err == nil && !c.Bool("dry-run") {
+		err = outfile.Check(out, c.Bool("force"), in)
+	}
+	return in, out, err
 }
 
 // quantizeError names the file where the package could not.

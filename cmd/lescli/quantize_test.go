@@ -167,7 +167,6 @@ func TestFallbacksAreNamedOrRefused(t *testing.T) {
 	expectFailure(t, exitError, []string{"blk.0.ffn_down_exps.weight", "q4_0 instead of q3_K"}, "quantize", model, out, "--no-fallback")
 }
 
-// A target is kept, and the layers that lose most get more.
 func TestTargetSizeIsKept(t *testing.T) {
 	for _, kind := range []string{"stock", "contiguous"} {
 		out, summary := quantized(t, referenceModel, "--target-size", "14M", "--layout", kind)
@@ -189,8 +188,10 @@ func TestQuantizeRefuses(t *testing.T) {
 		"lossy source":      {exitError, []string{"which has lost much already", "--allow-requantize"}, []string{lossy, out}},
 		"contiguous source": {exitError, []string{"has the contiguous layout already"}, []string{repacked(t, lossy), out}},
 		"dense model":       {exitError, []string{"no routed experts"}, []string{sourceModel(t, "tiny-qwen3"), out}},
-		"no such layers":    {exitError, []string{"blocks 7 to 9"}, []string{referenceModel, out, "--layers", "7-9=q4_k"}},
+		"no such layers":    {exitError, []string{referenceModel, "--layers", "blocks 7 to 9"}, []string{referenceModel, out, "--layers", "7-9=q4_k"}},
 		"itself":            {exitError, []string{"same file"}, []string{lossy, lossy, "--allow-requantize", "--force"}},
+		"itself, measured":  {exitError, []string{"same file"}, []string{lossy, lossy, "--target-size", "1", "--force"}},
+		"existing file":     {exitError, []string{lossy, "--force replaces it"}, []string{referenceModel, lossy, "--target-size", "5M"}},
 		"model as imatrix":  {exitError, []string{"holds no importance data"}, []string{referenceModel, out, "--imatrix", lossy}},
 		"type without data": {exitError, []string{"needs importance data"}, []string{referenceModel, out, "--rest", "iq3_xs"}},
 		"odd type":          {exitUsage, []string{"--experts"}, []string{referenceModel, out, "--experts", "q8_1"}},
@@ -225,18 +226,32 @@ func TestExpertsWithoutDataNeedingThemFallBack(t *testing.T) {
 	}
 }
 
+// Data are not missing for what is copied.
+func TestExpertsThatKeepTheirTypeNeedNoData(t *testing.T) {
+	model := sourceModel(t, "tiny-qwen3moe")
+	imatrix := tinyImatrix(t, model)
+	dry, stderr, code := lescli("quantize", model, "--dry-run", "--imatrix", imatrix, "--experts", "q8_0")
+	if code != exitOK || !strings.Contains(dry, "importance data: "+imatrix) || strings.Contains(dry, "even weights") {
+		t.Errorf("exit code %d: %s%s", code, dry, stderr)
+	}
+}
+
 // A signal in the midst of the work leaves nothing under the final name.
 func TestQuantizingThatIsKilledLeavesNoFile(t *testing.T) {
 	program := builtProgram(t)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		out := filepath.Join(t.TempDir(), "out.gguf")
-		command := exec.Command(program, "quantize", referenceModel, out)
+		command := exec.Command(program, "quantize", referenceModel, out, "--experts", "iq3_s") // which takes long
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
+		began := time.Now()
 		for begun := false; !begun; time.Sleep(time.Millisecond) {
 			parts, _ := filepath.Glob(out + ".*.part")
-			begun = len(parts) > 0
+			if begun = len(parts) > 0; !begun && time.Since(began) > 30*time.Second {
+				command.Process.Kill()
+				t.Fatal("no file was begun in 30 s")
+			}
 		}
 		if err := command.Process.Signal(signal); err != nil {
 			t.Fatal(err)

@@ -141,7 +141,7 @@ func printImportance(out io.Writer, q *quantize.Quantizer, imatrix *quantize.Ima
 	fmt.Fprintf(out, "importance data: %s, of %d chunks of text\n", imatrix.Path, imatrix.Chunks)
 	for _, t := range q.Tensors {
 		switch {
-		case !t.Expert:
+		case !t.Expert, t.From == t.Type: // copied, whatever the data
 		case t.Importance == nil:
 			without = append(without, t.TensorInfo.Name)
 		case t.Importance.Unseen() > 0:

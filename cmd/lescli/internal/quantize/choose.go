@@ -65,7 +65,7 @@ func (o *Options) expertTypes(tensors []llama.TensorInfo) (map[string]llama.Tens
 	}
 	for i, layer := range o.Layers {
 		if !used[i] {
-			return nil, fmt.Errorf("blocks %d to %d have no such experts", layer.First, layer.Last)
+			return nil, fmt.Errorf("--layers: blocks %d to %d have no such experts", layer.First, layer.Last)
 		}
 	}
 	return types, nil
@@ -96,7 +96,7 @@ func (q *Quantizer) choose() error {
 	}
 	types, err := q.opts.expertTypes(infos)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", q.src.Paths()[0], err)
 	}
 	if len(types) == 0 {
 		return layout.ErrNoExperts

@@ -22,7 +22,6 @@ const (
 
 	keyDatasets   = "imatrix.datasets"
 	keyChunks     = "imatrix.chunk_count"
-	keyChunkSize  = "imatrix.chunk_size"
 	keyType       = "general.type"
 	typeOfImatrix = "imatrix"
 )
@@ -129,8 +128,8 @@ func readImportance(file io.ReaderAt, sums, counts llama.TensorInfo) (*Importanc
 	}
 	e := &Importance{Columns: int64(len(means) / len(seen)), Means: means}
 	for id, value := range seen {
-		if value < 0 {
-			return nil, fmt.Errorf("tensor %s: a count of %v", counts.Name, value)
+		if value > countMax {
+			return nil, fmt.Errorf("tensor %s: value %d is %v, too large for a count", counts.Name, id, value)
 		}
 		count := int64(math.RoundToEven(float64(value)))
 		e.Counts = append(e.Counts, count)
@@ -146,7 +145,15 @@ func readImportance(file io.ReaderAt, sums, counts llama.TensorInfo) (*Importanc
 	return e, nil
 }
 
-// readFloats reads a tensor of numbers and refuses what is none.
+// What a sum and a count can be at most. No text makes either; a larger sum, or a
+// negative one, ends in an assertion in ggml's quantisers, which add up products
+// of them in floats.
+const (
+	sumMax   = 1e30
+	countMax = 1 << 53
+)
+
+// readFloats reads a tensor of sums or counts and refuses what can be neither.
 func readFloats(file io.ReaderAt, tensor llama.TensorInfo) ([]float32, error) {
 	if tensor.Type != llama.F32 || tensor.Bytes == 0 {
 		return nil, fmt.Errorf("tensor %s is %v, want F32", tensor.Name, tensor.Type)
@@ -158,8 +165,8 @@ func readFloats(file io.ReaderAt, tensor llama.TensorInfo) ([]float32, error) {
 	floats := make([]float32, len(data)/4)
 	for i := range floats {
 		floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		if value := float64(floats[i]); math.IsNaN(value) || math.IsInf(value, 0) {
-			return nil, fmt.Errorf("tensor %s: value %d is %v, not a number to go by", tensor.Name, i, value)
+		if value := floats[i]; !(value >= 0 && value <= sumMax) { // NaN is neither
+			return nil, fmt.Errorf("tensor %s: value %d is %v, not a number from 0 to %v", tensor.Name, i, value, sumMax)
 		}
 	}
 	return floats, nil

@@ -23,7 +23,7 @@ func writeImatrix(t *testing.T, counts [3]float32, sum float32) string {
 	defer w.Close()
 	err = errors.Join(
 		w.SetString(keyType, typeOfImatrix), w.SetStrings(keyDatasets, []string{"text"}),
-		w.SetUint32(keyChunks, 1), w.SetUint32(keyChunkSize, 512),
+		w.SetUint32(keyChunks, 1),
 		w.AddTensor("blk.2.ffn_up_exps.weight.in_sum2", llama.F32, 32, 3),
 		w.AddTensor("blk.2.ffn_up_exps.weight.counts", llama.F32, 1, 3))
 	if err != nil {
@@ -73,11 +73,17 @@ func TestLayerThatWasNeverSeenHasNoData(t *testing.T) {
 }
 
 func TestImatrixThatCannotBeIsRefused(t *testing.T) {
-	if _, err := ReadImatrix(writeImatrix(t, [3]float32{1, 1, 1}, float32(math.NaN()))); err == nil || !strings.Contains(err.Error(), "blk.2.ffn_up_exps.weight.in_sum2") {
-		t.Errorf("NaN: %v", err)
+	for _, sum := range []float64{math.NaN(), math.Inf(1), -6, 1e38} {
+		const want = "blk.2.ffn_up_exps.weight.in_sum2: value 0 is "
+		if _, err := ReadImatrix(writeImatrix(t, [3]float32{1, 1, 1}, float32(sum))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a sum of %v: %v", sum, err)
+		}
 	}
-	if _, err := ReadImatrix(writeImatrix(t, [3]float32{1, -1, 1}, 1)); err == nil || !strings.Contains(err.Error(), "count") {
-		t.Errorf("negative count: %v", err)
+	for _, count := range []float32{-1, 1e17, 1e30, 1e38} {
+		const want = "blk.2.ffn_up_exps.weight.counts: value 1 is "
+		if _, err := ReadImatrix(writeImatrix(t, [3]float32{1, count, 1}, 1)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a count of %v: %v", count, err)
+		}
 	}
 	m, err := ReadImatrix(writeImatrix(t, [3]float32{1, 1, 1}, 1))
 	if err != nil {

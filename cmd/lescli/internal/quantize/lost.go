@@ -84,7 +84,7 @@ func (c *converter) lostOf(t *Tensor, id int64) (lost, all float64, err error) {
 	if err := r.Convert(); err != nil {
 		return 0, 0, err
 	}
-	lost, all = r.Error()
+	lost, all = r.Lost()
 	return lost, all, nil
 }
 

@@ -147,8 +147,8 @@ func (m *mix) addExperts(q *Quantizer, c *converter, t llama.TensorType) error {
 	return nil
 }
 
-// add keeps options that lose less than all smaller ones. Two kinds of experts in
-// one block have their matrices in one item.
+// add adds an option, or what it takes and loses to that of the same type: two
+// kinds of experts in one block have their matrices in one item.
 func (item *mixItem) add(o mixOption) {
 	for i := range item.options {
 		if item.options[i].tensor == o.tensor {

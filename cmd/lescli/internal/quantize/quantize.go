@@ -56,8 +56,8 @@ func (q *Quantizer) SourceBytes() (sum int64) {
 	return sum
 }
 
-// ExpertBytes is what the largest expert takes: the same role of the same layer
-// has the same size for all experts.
+// ExpertBytes is what an expert takes, the mean of all and that of the largest. All
+// experts of one kind in a block have the same size.
 func (q *Quantizer) ExpertBytes() (mean, largest int64) {
 	layers := map[layout.Name]int64{}
 	sum, experts := int64(0), int64(0)
