@@ -122,9 +122,15 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 			return nil, err
 		}
 	}
-	most := opts.max
-	if !opts.given && d.model != nil {
-		most = min(most, d.model.DraftBlock(most))
+	most, block := opts.max, opts.max
+	if d.model != nil {
+		block = d.model.DraftBlock(most)
+	}
+	if !opts.given {
+		most = min(most, block)
+	}
+	if needed := max(most, block) + 1; lctx.Ubatch() < needed {
+		return nil, fmt.Errorf("--ubatch: %d tokens are too few for drafts of %d: %d is the least", lctx.Ubatch(), needed-1, needed)
 	}
 	opened, err := draft.Open(lctx, draft.Params{Type: opts.kind, Model: d.model, Max: most, Threads: lctx.Threads()})
 	if err != nil {

@@ -35,6 +35,7 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 		"layer the model does not have":  {exitError, []string{"reads layer 99"}, run("--draft", editedDrafter(t, 99))},
 		"layer below zero":               {exitError, []string{"reads layer -1"}, run("--draft", editedDrafter(t, 1<<32-1))},
 		"block drafter alone":            {exitError, []string{"dflash"}, run("--draft", referenceDrafter(), "--draft-type", "draft-simple")},
+		"step smaller than a draft":      {exitError, []string{"--ubatch: 4", "drafts of 7: 8 is the least"}, run("--draft", referenceDrafter(), "--ubatch", "4")},
 		"no NextN block":                 {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
 	} {
 		t.Run(name, func(t *testing.T) { expectFailure(t, test.code, test.parts, test.args...) })

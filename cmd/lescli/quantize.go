@@ -48,7 +48,7 @@ func runQuantize(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if path := c.String("imatrix"); path != "" {
+	if path := c.String("imatrix"); c.IsSet("imatrix") {
 		if opts.Imatrix, err = quantize.ReadImatrix(path); err != nil {
 			return fmt.Errorf("--imatrix: %w", err)
 		}
@@ -106,6 +106,9 @@ func quantizePaths(c *cli.Context) (in, out string, err error) {
 		return c.Args().First(), "", nil
 	}
 	in, out, err = inAndOut(c)
+	if err == nil && out == "" {
+		err = usagef("quantize: OUT is empty")
+	}
 	if err == nil && !c.Bool("dry-run") {
 		err = outfile.Check(out, c.Bool("force"), in)
 	}
