@@ -112,6 +112,9 @@ type qualityRun struct {
 	chunks int
 }
 
+// countedLeast is how many tokens llama.cpp makes statistics of at least.
+const countedLeast = 100
+
 // reference reads the text with the reference and keeps its distributions.
 func (q *qualityRun) reference(path string) (row qualityRow, err error) {
 	m, err := q.opts.open(q.ctx, q.c, path, nil)
@@ -122,6 +125,9 @@ func (q *qualityRun) reference(path string) (row qualityRow, err error) {
 	q.vocab, q.chunks = m.model.VocabSize(), m.tokens/q.opts.chunk
 	if q.opts.chunks > 0 {
 		q.chunks = min(q.chunks, q.opts.chunks)
+	}
+	if counted := q.chunks * (q.opts.chunk - 1 - q.opts.chunk/2); counted < countedLeast {
+		return row, fmt.Errorf("%s: %d tokens would be counted, %d are the least: a longer text or more --chunks are needed", q.opts.name, counted, countedLeast)
 	}
 	if err := outfile.CheckSpace(q.file, q.distributionBytes()); err != nil {
 		return row, err

@@ -81,6 +81,7 @@ func TestQualityRefuses(t *testing.T) {
 	if code != exitError || !strings.Contains(stderr, short) || !strings.Contains(stderr, "two chunks") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
+	expectFailure(t, exitError, []string{heldOut, "62 tokens would be counted, 100"}, "quality", "-m", referenceModel, "--ref", referenceModel, "-c", "64", "--chunks", "2", "-f", heldOut)
 	_, stderr, code = lescli(append(common, "-f", heldOut)...)
 	if code != exitError || !strings.Contains(stderr, other) || !strings.Contains(stderr, "cannot be compared") {
 		t.Errorf("exit code %d: %s", code, stderr)
