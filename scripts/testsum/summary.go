@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -71,13 +73,15 @@ func readAllowed(name string) ([]skip, error) {
 }
 
 // summary counts tests and subtests alike, and packages only when they fail
-// without a failing test (a build error, a panic outside a test).
+// without a failing test (a build error, a panic outside a test). A test that was
+// running when its program died has no event of its own and is a failure too.
 type summary struct {
 	passed     int
 	skipped    int
 	failed     []string
 	unexpected []string
 	output     map[string]*strings.Builder
+	running    map[string]event // tests that began and did not end
 }
 
 func (s *summary) clean() bool { return len(s.failed) == 0 && len(s.unexpected) == 0 }
@@ -85,7 +89,7 @@ func (s *summary) clean() bool { return len(s.failed) == 0 && len(s.unexpected) 
 // summarize reads a stream of events; a line that is not JSON is kept as output
 // of nothing in particular and shown when something failed.
 func summarize(r io.Reader, allowed []skip) (*summary, error) {
-	s := &summary{output: map[string]*strings.Builder{}}
+	s := &summary{output: map[string]*strings.Builder{}, running: map[string]event{}}
 	failedIn := map[string]bool{}
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, lineBytesMax)
@@ -101,18 +105,26 @@ func summarize(r io.Reader, allowed []skip) (*summary, error) {
 
 func (s *summary) add(e event, allowed []skip, failedIn map[string]bool) {
 	name := e.name()
+	if e.Test != "" && (e.Action == "pass" || e.Action == "fail" || e.Action == "skip") {
+		delete(s.running, name)
+	}
 	switch e.Action {
 	case "output", "build-output":
 		if s.output[name] == nil {
 			s.output[name] = &strings.Builder{}
 		}
 		s.output[name].WriteString(e.Output)
+	case "run":
+		s.running[name] = e
 	case "pass":
 		if e.Test != "" {
 			s.passed++
 			delete(s.output, name)
 		}
 	case "fail", "build-fail":
+		if e.Test == "" {
+			s.failUnended(e.Package, failedIn)
+		}
 		if e.Test != "" || !failedIn[e.Package] {
 			s.failed = append(s.failed, name)
 		}
@@ -120,6 +132,18 @@ func (s *summary) add(e event, allowed []skip, failedIn map[string]bool) {
 	case "skip":
 		if e.Test != "" {
 			s.addSkip(name, strings.TrimPrefix(e.Package, modulePath), e.Test, allowed)
+		}
+	}
+}
+
+// failUnended counts the tests of a failed package that never ended.
+func (s *summary) failUnended(pkg string, failedIn map[string]bool) {
+	for _, name := range slices.Sorted(maps.Keys(s.running)) {
+		if s.running[name].Package == pkg {
+			s.failed = append(s.failed, name+" (did not end)")
+			s.output[name+" (did not end)"] = s.output[name]
+			failedIn[pkg] = true
+			delete(s.running, name)
 		}
 	}
 }

@@ -50,6 +50,20 @@ func TestFailurePrintsItsOutput(t *testing.T) {
 	}
 }
 
+func TestTestThatNeverEndedIsNamed(t *testing.T) {
+	s := sum(t, `{"Action":"run","Package":"p","Test":"TestA"}
+{"Action":"pass","Package":"p","Test":"TestA"}
+{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"signal: aborted\n"}
+{"Action":"fail","Package":"p"}`)
+	var out strings.Builder
+	s.print(&out, "stage")
+	want := "FAIL p TestB (did not end)\nsignal: aborted\nFAIL  stage: 1 passed, 1 failed, 0 skipped (0 unexpected)\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
 func TestBuildFailureIsNotClean(t *testing.T) {
 	s := sum(t, `{"ImportPath":"p","Action":"build-output","Output":"undefined: x\n"}
 {"ImportPath":"p","Action":"build-fail"}
