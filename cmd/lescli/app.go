@@ -32,13 +32,12 @@ type silentError struct{ error }
 // newApp builds the program. Commands print through the app's writers only.
 func newApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
-		Name:            "lescli",
-		Usage:           "run Mixture-of-Experts models with their experts streamed from flash",
-		Version:         llama.Version(),
-		Writer:          stdout,
-		ErrWriter:       stderr,
-		HideVersion:     true,
-		HideHelpCommand: true,
+		Name:        "lescli",
+		Usage:       "run Mixture-of-Experts models with their experts streamed from flash",
+		Version:     llama.Version(),
+		Writer:      stdout,
+		ErrWriter:   stderr,
+		HideVersion: true,
 		Commands: []*cli.Command{
 			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), benchWorkerCommand(), traceCommand(), replayCommand(),
 			doctorCommand(), synthCommand(), repackCommand(), unpackCommand(), checkCommand(), imatrixCommand(), quantizeCommand(), qualityCommand(), versionCommand(),
@@ -68,6 +67,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	err := app.Run(flagsFirst(app, args))
 	var usage usageError
 	var silent silentError
+	var topic cli.ExitCoder // what the help command returns for a command that there is not
 	switch {
 	case err == nil:
 		return exitOK
@@ -76,7 +76,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled), errors.Is(err, llama.ErrCancelled):
 		fmt.Fprintln(stderr, "lescli: interrupted")
 		return exitError
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &topic):
 		fmt.Fprintf(stderr, "lescli: %v\n", err)
 		return exitUsage
 	default:
