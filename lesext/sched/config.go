@@ -57,8 +57,9 @@ type Config struct {
 	// back with Done, at most Lanes at once.
 	Manual bool
 	// OnFail, if set, is called when a demand read has failed for good, before
-	// the failed word is published. The error is a *ReadError. Lanes call it,
-	// several at once if need be, without any lock; it must not call Close.
+	// the failed word is published. The error is a *ReadError. Lanes call it with
+	// the scheduler's lock held, so that the step that sees the word is the one
+	// that the error is for; it must not wait, nor call the scheduler.
 	OnFail func(error)
 	// Tune lets the scheduler choose which guesses are worth a prefetch, down to
 	// none, by the time that tokens take. It needs Now.

@@ -35,10 +35,7 @@ func (l lane) Done(r readq.Read, err error) {
 	at, _ := m.table.Lookup(k)
 	final := err != nil && s.finalLocked(r.ID, at)
 	if final && s.config.OnFail != nil {
-		failure := &ReadError{Key: k, Block: s.config.Geometry.Layers[k.Layer].Block, Attempts: int(m.attempts[r.ID]) + 1, Err: err}
-		m.Unlock()
-		s.config.OnFail(failure)
-		m.Lock()
+		s.config.OnFail(&ReadError{Key: k, Block: s.config.Geometry.Layers[k.Layer].Block, Attempts: int(m.attempts[r.ID]) + 1, Err: err})
 	}
 	class := m.queue.Finish(r.ID)
 	switch {
