@@ -31,7 +31,7 @@ set(GGML_CCACHE           OFF CACHE BOOL "ggml: use ccache if available")
 add_subdirectory(${CMAKE_SOURCE_DIR}/llama/llama.cpp ${CMAKE_BINARY_DIR}/llama EXCLUDE_FROM_ALL)
 
 add_custom_target(les-tools ALL)
-foreach (tool llama-cli llama-server llama-bench llama-perplexity llama-quantize
+foreach (tool llama-cli llama-completion llama-server llama-bench llama-perplexity llama-quantize
               llama-imatrix llama-mtmd-cli test-llama-archs)
     if (TARGET ${tool})
         add_dependencies(les-tools ${tool})
@@ -65,4 +65,16 @@ else()
     message(STATUS "lescli: skipped, cmd/lescli is missing")
     add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")
     add_dependencies(lescli llama ggml)
+endif()
+
+# The engine that libllama opens in programs that want experts streamed.
+if (LES AND EXISTS ${CMAKE_SOURCE_DIR}/cmd/liblesext)
+    add_custom_target(lesext ALL
+        COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
+                ${CMAKE_SOURCE_DIR}/scripts/go.sh build -buildmode=c-shared
+                -o ${CMAKE_BINARY_DIR}/bin/liblesext-engine.so ./cmd/liblesext
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+        COMMENT "Building liblesext-engine"
+        VERBATIM)
+    add_dependencies(lesext llama ggml)
 endif()

@@ -17,7 +17,8 @@ started=$SECONDS
 cd "$root" || exit
 
 # What the tests run; the matrix builds more itself if it needs more.
-targets=(lescli test-llama-archs llama-gguf-split llama-quantize llama-imatrix)
+targets=(lescli lesext test-llama-archs llama-gguf-split llama-quantize llama-imatrix
+    llama-completion llama-perplexity llama-bench)
 
 count() { echo "$@" >>"$totals"; }
 

@@ -153,7 +153,7 @@ void les_model_set_lookahead(struct les_model * model, int32_t layer, int32_t n_
 }
 
 void les_model_set_apart(struct les_model * model, bool apart) {
-    model->apart = apart;
+    atomic_store_explicit(&model->apart, apart, memory_order_relaxed);
 }
 
 void les_model_set_ready_first(struct les_model * model, bool ready_first) {

@@ -131,8 +131,8 @@ LES_API void les_model_set_lookahead(struct les_model * model, int32_t layer, in
 // all its experts are in memory, which is what ready-first is measured against; a step with more experts than slots is as before.
 LES_API void les_model_set_ready_first(struct les_model * model, bool ready_first);
 
-// A node for each product of a layer instead of a fused one, for who wants to see what goes into them. To be set between
-// les_model_seal and the first graph.
+// A node for each product of a layer instead of a fused one, for who wants to see what goes into them. To be set after
+// les_model_seal, and before a context is made whose graphs are looked at.
 LES_API void les_model_set_apart(struct les_model * model, bool apart);
 
 LES_API struct les_counters les_model_counters(struct les_model * model);

@@ -1,0 +1,209 @@
+package host
+
+/*
+#include "les-host.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"github.com/les-project/les/cgo/les"
+	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/sched"
+)
+
+// options are what a load was asked to do.
+type options struct {
+	budgetBytes int64 // 0 when not given
+	slots       int   // C.LES_SLOTS_FROM_BUDGET or C.LES_SLOTS_ALL when not a number
+	lookahead   int
+	lanes       int
+	warm        string
+}
+
+func optionsOf(o *C.struct_les_options) options {
+	return options{
+		budgetBytes: int64(o.budget), slots: int(o.slots), lookahead: int(o.lookahead), lanes: int(o.lanes),
+		warm: C.GoString(&o.warm[0]),
+	}
+}
+
+// model is one that the program has loaded and that is streamed.
+type model struct {
+	options   options
+	available int64 // memory there was before the load
+	streamed  *les.Streamed
+	counts    Counts
+
+	mu     sync.Mutex  // contexts may be made by several threads; guards what follows
+	engine *les.Engine // nil before the first context
+}
+
+var errNoContext = errors.New("the model has no context yet, so there is no plan")
+
+// newModel offers a model to the load that begins.
+func newModel(o options) (*model, error) {
+	m := &model{options: o, available: les.MemoryAvailable()}
+	var err error
+	m.streamed, err = les.Prepare()
+	return m, err
+}
+
+// loaded ends the load of a model in these files, none where it has failed. It
+// reports whether anything is streamed.
+func (m *model) loaded(paths []string) (bool, error) {
+	if len(paths) == 0 {
+		return false, nil
+	}
+	first, err := llama.OpenFile(paths[0])
+	if err != nil {
+		return false, err
+	}
+	defer first.Close()
+	if m.counts, err = ReadCounts(first); err != nil {
+		return false, err
+	}
+	err = m.streamed.Seal(paths, m.counts.Used)
+	if errors.Is(err, les.ErrNothingStreamed) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// context opens the engine at the first context, and tells of later ones that
+// pass the budget.
+func (m *model) context(pointer unsafe.Pointer) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lctx := llama.BorrowContext(pointer)
+	memory := lctx.Memory()
+	if m.engine != nil {
+		m.watch(memory)
+		return nil
+	}
+	config, err := m.config(memory, m.counts.WorkBytes(lctx.Ubatch()))
+	if err != nil {
+		return err
+	}
+	if m.engine, err = m.streamed.Open(config); err != nil {
+		m.engine = nil
+		return err
+	}
+	m.describe()
+	return nil
+}
+
+func (m *model) config(memory llama.Memory, work int64) (les.Config, error) {
+	config := les.Config{
+		Usage:         plan.Usage{Dense: memory.ModelBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes, Work: work},
+		Budget:        m.options.budgetBytes,
+		SlotsPerLayer: m.options.slots,
+		Lookahead:     m.options.lookahead > 0,
+		Lanes:         m.options.lanes,
+		Logf:          func(format string, args ...any) { logf(levelWarn, format, args...) },
+	}
+	if config.SlotsPerLayer == C.LES_SLOTS_ALL {
+		config.SlotsPerLayer = plan.ShapeOf(m.streamed.Geometry()).Experts
+	}
+	if config.SlotsPerLayer >= 0 || config.Budget > 0 {
+		return config, nil
+	}
+	if m.available == 0 {
+		return config, errors.New("no budget is given, and the system does not tell how much memory there is")
+	}
+	config.Budget = les.BudgetOf(m.available)
+	return config, nil
+}
+
+// watch warns of a context beside the first that takes the process over its
+// budget. Its compute buffers are not in memory yet.
+func (m *model) watch(memory llama.Memory) {
+	p := m.engine.Plan()
+	if held := les.ResidentBytes() + memory.ComputeBytes; p.Budget > 0 && held > p.Budget {
+		logf(levelWarn, "with another context the process holds %s, its budget is %s", mib(held), mib(p.Budget))
+	}
+}
+
+// describe says in one line where the memory goes.
+func (m *model) describe() {
+	p := m.engine.Plan()
+	text := fmt.Sprintf("%d expert slots for %d experts in %d layers; dense %s + kv %s + compute %s + process %s + slots %s = %s",
+		p.SlotCount, p.All, p.Layers, mib(p.Dense), mib(p.KV), mib(p.Compute+p.Work), mib(p.Process), mib(p.Slots), mib(p.Total))
+	if p.Budget > 0 {
+		text += " of " + mib(p.Budget)
+	}
+	logf(levelInfo, "%s", text)
+}
+
+func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
+
+// opened is the engine, or the reason why there is none.
+func (m *model) opened() (*les.Engine, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.engine == nil {
+		return nil, errNoContext
+	}
+	return m.engine, nil
+}
+
+func (m *model) plan() (C.struct_les_plan, error) {
+	e, err := m.opened()
+	if err != nil {
+		return C.struct_les_plan{}, err
+	}
+	p := e.Plan()
+	lanes := m.options.lanes
+	if lanes == 0 {
+		lanes = sched.LanesDefault
+	}
+	return C.struct_les_plan{
+		dense: C.int64_t(p.Dense), kv: C.int64_t(p.KV), compute: C.int64_t(p.Compute + p.Work), process: C.int64_t(p.Process),
+		slots: C.int64_t(p.Slots), total: C.int64_t(p.Total), budget: C.int64_t(p.Budget), floor: C.int64_t(p.Floor),
+		expert_bytes: C.int64_t(p.SlotBytes), slot_count: C.int32_t(p.SlotCount), floor_slots: C.int32_t(p.FloorSlots()),
+		experts: C.int32_t(p.All), layers: C.int32_t(p.Layers), lookahead: C.int32_t(min(1, m.options.lookahead)), lanes: C.int32_t(lanes),
+	}, nil
+}
+
+func (m *model) stats() (C.struct_les_stats, error) {
+	e, err := m.opened()
+	if err != nil {
+		return C.struct_les_stats{}, err
+	}
+	s := e.Stats()
+	var sum sched.LayerStats
+	for _, layer := range s.Layers {
+		sum = sum.Plus(layer)
+	}
+	return C.struct_les_stats{
+		lookups: C.int64_t(sum.Lookups), hits: C.int64_t(sum.Hits), joins: C.int64_t(sum.Joins), misses: C.int64_t(sum.Misses),
+		guessed: C.int64_t(sum.Guessed), right: C.int64_t(sum.Right), routed_guessed: C.int64_t(sum.RoutedGuessed),
+		demand_bytes: C.int64_t(s.DemandBytes), prefetch_bytes: C.int64_t(s.PrefetchBytes), warm_bytes: C.int64_t(s.WarmBytes),
+		retried_reads: C.int64_t(s.Retries), failed_reads: C.int64_t(s.Failures), stall_ns: C.int64_t(s.Stall), cut_percent: C.int32_t(s.CutPercent),
+	}, nil
+}
+
+func (m *model) setBudget(int64) error {
+	if _, err := m.opened(); err != nil {
+		return err
+	}
+	return errors.New("the budget of a running engine cannot be changed")
+}
+
+// close ends the engine. The weights may go afterwards.
+func (m *model) close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var err error
+	if m.engine != nil {
+		err = m.engine.Close()
+		m.engine = nil
+	}
+	m.streamed.Close()
+	return err
+}
