@@ -26,7 +26,7 @@ func (l *lesStreaming) Enable() error {
 }
 
 func (l *lesStreaming) Loaded(file *modelFile, apart bool) error {
-	err := l.streamed.Seal(file.paths, file.used)
+	err := l.streamed.Seal(file.paths, file.Used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		l.nothing, err = err, nil
 	}

@@ -135,7 +135,7 @@ func runVerify(c *cli.Context) error {
 	if err != nil && !errors.As(err, &diff) {
 		return err
 	}
-	report := v.report(file.arch, diff)
+	report := v.report(file.Arch, diff)
 	if name := c.String("json"); name != "" {
 		err = writeJSON(name, report)
 	}

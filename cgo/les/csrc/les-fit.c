@@ -119,7 +119,8 @@ static void les_take_available(const char * line, void * user) {
 
 static void les_take_limit(const char * line, void * user) {
     uint64_t limit;
-    if (sscanf(line, "%" SCNu64, &limit) == 1) { // else it is "max"
+    // No limit is the word max, or in the first version of the interface the largest number of pages.
+    if (sscanf(line, "%" SCNu64, &limit) == 1 && limit < (uint64_t) 1 << 60) {
         *(uint64_t *) user = limit;
     }
 }
