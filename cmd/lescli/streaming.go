@@ -129,6 +129,11 @@ func (e *lesEngine) Stats() engineStats {
 	return stats
 }
 
+func (e *lesEngine) SetSlots(perLayer int) error {
+	_, err := e.engine.SetSlots(perLayer)
+	return err
+}
+
 func (e *lesEngine) ResetStats()               { e.engine.ResetStats() }
 func (e *lesEngine) WaitPopulated()            { e.engine.WaitPopulated() }
 func (e *lesEngine) Geometry() expert.Geometry { return e.streamed.Geometry() }
@@ -148,6 +153,7 @@ func (e *lesEngine) Close() {
 type residentEngine struct{ reason string }
 
 func (r residentEngine) Plan() enginePlan          { return enginePlan{Reason: r.reason} }
+func (r residentEngine) SetSlots(int) error        { return nil }
 func (r residentEngine) Stats() engineStats        { return engineStats{} }
 func (r residentEngine) ResetStats()               {}
 func (r residentEngine) WaitPopulated()            {}

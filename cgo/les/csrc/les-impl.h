@@ -81,7 +81,8 @@ struct les_model {
     struct les_callbacks callbacks;
     uint8_t *            arena;
     size_t               arena_bytes;
-    int32_t              n_slots;
+    int32_t              n_slots;     // of which there is memory: les_model_resize changes it
+    int32_t              n_slots_max; // of which there are addresses
     _Atomic uint32_t *   words; // stored by the scheduler, loaded by compute threads
     _Atomic int32_t      open;  // 0 before les_model_open and after les_model_close
     _Atomic int32_t      running; // nodes being computed; les_model_close waits until there is none
