@@ -24,6 +24,7 @@ int32_t les_host_bridge_register(void) {
         .plan          = lesHostPlan,
         .stats         = lesHostStats,
         .set_budget    = lesHostSetBudget,
+        .set_slots     = lesHostSetSlots,
     };
     return les_host_register(&host);
 }

@@ -92,6 +92,11 @@ func lesHostSetBudget(id C.uintptr_t, bytes C.int64_t) C.int32_t {
 	return status(guarded("budget", func() error { return modelOf(id).setBudget(int64(bytes)) }))
 }
 
+//export lesHostSetSlots
+func lesHostSetSlots(id C.uintptr_t, slots C.int32_t) C.int32_t {
+	return status(guarded("slots", func() error { return modelOf(id).setSlots(int(slots)) }))
+}
+
 func modelOf(id C.uintptr_t) *model { return cgo.Handle(id).Value().(*model) }
 
 // forget closes a model, whose number is free from then on.

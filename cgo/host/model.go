@@ -94,7 +94,7 @@ func (m *model) context(pointer unsafe.Pointer) error {
 		m.engine = nil
 		return err
 	}
-	m.describe()
+	logf(levelInfo, "%s", describe(m.engine.Plan()))
 	return nil
 }
 
@@ -130,34 +130,36 @@ func (m *model) watch(memory llama.Memory) {
 }
 
 // describe says in one line where the memory goes.
-func (m *model) describe() {
-	p := m.engine.Plan()
+func describe(p plan.Plan) string {
 	text := fmt.Sprintf("%d expert slots for %d experts in %d layers; dense %s + kv %s + compute %s + process %s + slots %s = %s",
 		p.SlotCount, p.All, p.Layers, mib(p.Dense), mib(p.KV), mib(p.Compute+p.Work), mib(p.Process), mib(p.Slots), mib(p.Total))
 	if p.Budget > 0 {
 		text += " of " + mib(p.Budget)
 	}
-	logf(levelInfo, "%s", text)
+	return text
 }
 
 func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 
-// opened is the engine, or the reason why there is none.
-func (m *model) opened() (*les.Engine, error) {
+// use lends the engine, which is not closed meanwhile.
+func (m *model) use(fn func(*les.Engine) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.engine == nil {
-		return nil, errNoContext
+		return errNoContext
 	}
-	return m.engine, nil
+	return fn(m.engine)
 }
 
-func (m *model) plan() (C.struct_les_plan, error) {
-	e, err := m.opened()
-	if err != nil {
-		return C.struct_les_plan{}, err
-	}
-	p := e.Plan()
+func (m *model) plan() (result C.struct_les_plan, err error) {
+	err = m.use(func(e *les.Engine) error {
+		result = m.planOf(e.Plan())
+		return nil
+	})
+	return result, err
+}
+
+func (m *model) planOf(p plan.Plan) C.struct_les_plan {
 	lanes := m.options.lanes
 	if lanes == 0 {
 		lanes = sched.LanesDefault
@@ -167,15 +169,18 @@ func (m *model) plan() (C.struct_les_plan, error) {
 		slots: C.int64_t(p.Slots), total: C.int64_t(p.Total), budget: C.int64_t(p.Budget), floor: C.int64_t(p.Floor),
 		expert_bytes: C.int64_t(p.SlotBytes), slot_count: C.int32_t(p.SlotCount), floor_slots: C.int32_t(p.FloorSlots()),
 		experts: C.int32_t(p.All), layers: C.int32_t(p.Layers), lookahead: C.int32_t(min(1, m.options.lookahead)), lanes: C.int32_t(lanes),
-	}, nil
+	}
 }
 
-func (m *model) stats() (C.struct_les_stats, error) {
-	e, err := m.opened()
-	if err != nil {
-		return C.struct_les_stats{}, err
-	}
-	s := e.Stats()
+func (m *model) stats() (result C.struct_les_stats, err error) {
+	err = m.use(func(e *les.Engine) error {
+		result = statsOf(e.Stats())
+		return nil
+	})
+	return result, err
+}
+
+func statsOf(s les.Stats) C.struct_les_stats {
 	var sum sched.LayerStats
 	for _, layer := range s.Layers {
 		sum = sum.Plus(layer)
@@ -185,14 +190,29 @@ func (m *model) stats() (C.struct_les_stats, error) {
 		guessed: C.int64_t(sum.Guessed), right: C.int64_t(sum.Right), routed_guessed: C.int64_t(sum.RoutedGuessed),
 		demand_bytes: C.int64_t(s.DemandBytes), prefetch_bytes: C.int64_t(s.PrefetchBytes), warm_bytes: C.int64_t(s.WarmBytes),
 		retried_reads: C.int64_t(s.Retries), failed_reads: C.int64_t(s.Failures), stall_ns: C.int64_t(s.Stall), cut_percent: C.int32_t(s.CutPercent),
-	}, nil
+	}
 }
 
-func (m *model) setBudget(int64) error {
-	if _, err := m.opened(); err != nil {
-		return err
+// setBudget and setSlots change the size of the pool; they wait for the layers in
+// progress.
+func (m *model) setBudget(bytes int64) error {
+	return m.use(func(e *les.Engine) error { return m.resized(e.SetBudget(bytes)) })
+}
+
+func (m *model) setSlots(slots int) error {
+	return m.use(func(e *les.Engine) error {
+		if slots == C.LES_SLOTS_ALL {
+			slots = e.Plan().Experts
+		}
+		return m.resized(e.SetSlots(slots))
+	})
+}
+
+func (m *model) resized(p plan.Plan, err error) error {
+	if err == nil {
+		logf(levelInfo, "%s", describe(p))
 	}
-	return errors.New("the budget of a running engine cannot be changed")
+	return err
 }
 
 // close ends the engine. The weights may go afterwards.

@@ -41,7 +41,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		HideVersion:     true,
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), benchWorkerCommand(), traceCommand(), replayCommand(),
+			runCommand(), chatCommand(), serveCommand(), inspectCommand(), verifyCommand(), benchCommand(), benchWorkerCommand(), traceCommand(), replayCommand(),
 			doctorCommand(), synthCommand(), repackCommand(), unpackCommand(), checkCommand(), imatrixCommand(), quantizeCommand(), qualityCommand(), versionCommand(),
 		},
 		Action: func(c *cli.Context) error {

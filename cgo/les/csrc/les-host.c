@@ -162,6 +162,34 @@ int32_t les_host_set_budget(const struct llama_model * model, int64_t bytes) {
     return host ? host->set_budget(id, bytes) : -1;
 }
 
+int32_t les_host_change(const struct llama_model * model, const char * name, const char * value) {
+    struct les_options options = les_options_default();
+    const bool   known  = strcmp(name, "budget") == 0 || strcmp(name, "slots") == 0;
+    const char * reason = known ? les_options_set(&options, name, value) : "is neither budget nor slots";
+    if (reason) {
+        char text[sizeof(les_error)];
+        snprintf(text, sizeof(text), "%s: %s", name, reason);
+        les_host_fail(text);
+        return -1;
+    }
+    if (options.budget > 0) {
+        return les_host_set_budget(model, options.budget);
+    }
+    uintptr_t id;
+    const struct les_host * host = les_streamed(model, &id);
+    return host ? host->set_slots(id, options.slots) : -1;
+}
+
+const struct llama_model * les_host_first_model(void) {
+    const struct llama_model * first = NULL;
+    les_lock(&les_h.lock);
+    for (const struct les_hosted * h = les_h.models; h; h = h->next) {
+        first = h->model;
+    }
+    les_unlock(&les_h.lock);
+    return first;
+}
+
 // loads
 
 const void * les_thread_loading(void) {
@@ -228,6 +256,16 @@ static bool les_stream(const char * path, const struct les_look * look, const st
     }
     les_logf(GGML_LOG_LEVEL_WARN, "off, although %s does not fit the memory there is: %s", path, reason);
     return true;
+}
+
+bool les_host_would_stream(const char * path) {
+    struct les_options options;
+    if (les_options_now(&options) || options.mode == LES_MODE_OFF) {
+        return false;
+    }
+    const struct les_look look = les_look_at(path);
+    uint64_t available;
+    return look.experts > 0 && (options.mode == LES_MODE_ON || les_too_large(&look, &available));
 }
 
 // True if somebody else has offered a model to the next load, or this load is a part of another one.

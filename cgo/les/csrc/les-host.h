@@ -76,7 +76,9 @@ struct les_host {
 
     int32_t (*plan)(uintptr_t model, struct les_plan * plan);
     int32_t (*stats)(uintptr_t model, struct les_stats * stats);
+    // The new size of the pool, which is there when these return; they wait for the layers in progress.
     int32_t (*set_budget)(uintptr_t model, int64_t bytes);
+    int32_t (*set_slots)(uintptr_t model, int32_t slots); // as in les_options
 };
 
 #define LES_HOST_ABI 1
@@ -96,6 +98,15 @@ LES_API void les_host_log(int32_t level, const char * text);
 LES_API int32_t les_host_plan      (const struct llama_model * model, struct les_plan * plan);
 LES_API int32_t les_host_stats     (const struct llama_model * model, struct les_stats * stats);
 LES_API int32_t les_host_set_budget(const struct llama_model * model, int64_t bytes);
+
+// The same for "budget" or "slots", with a value as the option of that name has it.
+LES_API int32_t les_host_change(const struct llama_model * model, const char * name, const char * value);
+
+// Of the streamed models of this process the one that was loaded first; NULL where there is none.
+LES_API const struct llama_model * les_host_first_model(void);
+
+// True if a load from this path would be streamed as things are now.
+LES_API bool les_host_would_stream(const char * path);
 
 // hooks called by llama.cpp
 

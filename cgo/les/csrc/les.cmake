@@ -22,6 +22,7 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les-override.cpp
     ${GGML_LES_DIR}/les-library.c
     ${GGML_LES_DIR}/les-host.c
+    ${GGML_LES_DIR}/les-report.c
     ${GGML_LES_DIR}/les-os-${LES_OS}.c)
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
