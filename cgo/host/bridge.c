@@ -25,6 +25,7 @@ int32_t les_host_bridge_register(void) {
         .stats         = lesHostStats,
         .set_budget    = lesHostSetBudget,
         .set_slots     = lesHostSetSlots,
+        .pressure      = lesHostPressure,
     };
     return les_host_register(&host);
 }

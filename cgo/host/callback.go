@@ -97,6 +97,11 @@ func lesHostSetSlots(id C.uintptr_t, slots C.int32_t) C.int32_t {
 	return status(guarded("slots", func() error { return modelOf(id).setSlots(int(slots)) }))
 }
 
+//export lesHostPressure
+func lesHostPressure(id C.uintptr_t, level C.int32_t) C.int32_t {
+	return status(guarded("memory pressure", func() error { return modelOf(id).pressure(int(level)) }))
+}
+
 func modelOf(id C.uintptr_t) *model { return cgo.Handle(id).Value().(*model) }
 
 // forget closes a model, whose number is free from then on.

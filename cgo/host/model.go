@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"unsafe"
 
@@ -42,6 +43,7 @@ type model struct {
 
 	mu     sync.Mutex  // contexts may be made by several threads; guards what follows
 	engine *les.Engine // nil before the first context
+	asked  plan.Plan   // of the load, or of the last change of budget or slots
 }
 
 var errNoContext = errors.New("the model has no context yet, so there is no plan")
@@ -94,7 +96,8 @@ func (m *model) context(pointer unsafe.Pointer) error {
 		m.engine = nil
 		return err
 	}
-	logf(levelInfo, "%s", describe(m.engine.Plan()))
+	m.asked = m.engine.Plan()
+	logf(levelInfo, "%s", describe(m.asked))
 	return nil
 }
 
@@ -210,6 +213,7 @@ func (m *model) setSlots(slots int) error {
 
 func (m *model) resized(p plan.Plan, err error) error {
 	if err == nil {
+		m.asked = p
 		logf(levelInfo, "%s", describe(p))
 	}
 	return err
@@ -225,5 +229,8 @@ func (m *model) close() error {
 		m.engine = nil
 	}
 	m.streamed.Close()
+	// What the engine held goes back to the system now: a program that loads and
+	// frees models shall not see memory grow until Go's collector has reason to run.
+	debug.FreeOSMemory()
 	return err
 }

@@ -162,6 +162,12 @@ int32_t les_host_set_budget(const struct llama_model * model, int64_t bytes) {
     return host ? host->set_budget(id, bytes) : -1;
 }
 
+int32_t les_host_pressure(const struct llama_model * model, int32_t level) {
+    uintptr_t id;
+    const struct les_host * host = les_streamed(model, &id);
+    return host ? host->pressure(id, level) : -1;
+}
+
 int32_t les_host_change(const struct llama_model * model, const char * name, const char * value) {
     struct les_options options = les_options_default();
     const bool   known  = strcmp(name, "budget") == 0 || strcmp(name, "slots") == 0;

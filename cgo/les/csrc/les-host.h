@@ -79,6 +79,7 @@ struct les_host {
     // The new size of the pool, which is there when these return; they wait for the layers in progress.
     int32_t (*set_budget)(uintptr_t model, int64_t bytes);
     int32_t (*set_slots)(uintptr_t model, int32_t slots); // as in les_options
+    int32_t (*pressure)(uintptr_t model, int32_t level);
 };
 
 #define LES_HOST_ABI 1
@@ -98,6 +99,10 @@ LES_API void les_host_log(int32_t level, const char * text);
 LES_API int32_t les_host_plan      (const struct llama_model * model, struct les_plan * plan);
 LES_API int32_t les_host_stats     (const struct llama_model * model, struct les_stats * stats);
 LES_API int32_t les_host_set_budget(const struct llama_model * model, int64_t bytes);
+
+// How short memory is: 0 gives a model what its load, or the last change, asked for; 1 half of the slots above the floor; 2 the
+// floor.
+LES_API int32_t les_host_pressure(const struct llama_model * model, int32_t level);
 
 // The same for "budget" or "slots", with a value as the option of that name has it.
 LES_API int32_t les_host_change(const struct llama_model * model, const char * name, const char * value);

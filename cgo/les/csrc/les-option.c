@@ -252,7 +252,7 @@ static struct les_options les_process_options(void) {
     return options;
 }
 
-static void les_set_process_options(const struct les_options * options) {
+void les_option_replace(const struct les_options * options) {
     les_lock(&les_o.lock);
     les_o.process = *options;
     les_o.set     = true;
@@ -265,19 +265,19 @@ const char * les_option_set(const char * name, const char * value) {
     if (option && !value) {
         const struct les_options none = les_options_default();
         les_copy_option(&options, &none, option->bit);
-        les_set_process_options(&options);
+        les_option_replace(&options);
         return NULL;
     }
     const char * reason = les_options_set(&options, name, value ? value : "");
     if (!reason) {
-        les_set_process_options(&options);
+        les_option_replace(&options);
     }
     return reason;
 }
 
 void les_option_reset(void) {
     const struct les_options none = les_options_default();
-    les_set_process_options(&none);
+    les_option_replace(&none);
 }
 
 // The environment's options. An empty variable counts as none; with LES=off nothing else is looked at.

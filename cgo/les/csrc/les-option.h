@@ -45,6 +45,9 @@ LES_API const char * les_options_set(struct les_options * options, const char * 
 // The same for the process: coming loads have the option. A value of NULL takes it back.
 LES_API const char * les_option_set(const char * name, const char * value);
 
+// Puts these in the place of all options of the process.
+LES_API void les_option_replace(const struct les_options * options);
+
 // Takes all options of the process back.
 LES_API void les_option_reset(void);
 
