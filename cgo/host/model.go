@@ -44,6 +44,7 @@ type model struct {
 	mu     sync.Mutex  // contexts may be made by several threads; guards what follows
 	engine *les.Engine // nil before the first context
 	asked  plan.Plan   // of the load, or of the last change of budget or slots
+	warm   *Warmth     // nil without a warm file
 }
 
 var errNoContext = errors.New("the model has no context yet, so there is no plan")
@@ -52,6 +53,11 @@ var errNoContext = errors.New("the model has no context yet, so there is no plan
 func newModel(o options) (*model, error) {
 	m := &model{options: o, available: les.MemoryAvailable()}
 	var err error
+	if o.warm != "" {
+		if m.options.warm, err = checkWarm(o.warm); err != nil {
+			return nil, fmt.Errorf("warm: %w", err)
+		}
+	}
 	m.streamed, err = les.Prepare()
 	return m, err
 }
@@ -98,7 +104,22 @@ func (m *model) context(pointer unsafe.Pointer) error {
 	}
 	m.asked = m.engine.Plan()
 	logf(levelInfo, "%s", describe(m.asked))
-	return nil
+	return m.startWarm()
+}
+
+// startWarm reads ahead what the warm file names, if there is one.
+func (m *model) startWarm() (err error) {
+	if m.options.warm == "" {
+		return nil
+	}
+	engine := struct {
+		*les.Engine
+		*les.Streamed
+	}{m.engine, m.streamed}
+	m.warm, err = StartWarm(m.options.warm, m.asked.SlotCount, engine, func(err error) {
+		logf(levelWarn, "%s is ignored, and replaced at the end: %v", m.options.warm, err)
+	})
+	return err
 }
 
 func (m *model) config(memory llama.Memory, work int64) (les.Config, error) {
@@ -225,6 +246,9 @@ func (m *model) close() error {
 	defer m.mu.Unlock()
 	var err error
 	if m.engine != nil {
+		if saved := m.warm.Save(); saved != nil {
+			logf(levelWarn, "the warm file is not written: %v", saved)
+		}
 		err = m.engine.Close()
 		m.engine = nil
 	}

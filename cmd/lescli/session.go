@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/les-project/les/cgo/host"
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/trace"
@@ -31,7 +32,7 @@ type session struct {
 	lctx     *llama.Context
 	engine   engine        // nil when everything is resident
 	drafting *drafting     // nil when nothing is drafted
-	warm     *warmth       // nil without a warm file
+	warm     *host.Warmth  // nil without a warm file
 	routes   *trace.Routes // nil when nothing is recorded
 	reason   string        // why it is not streamed
 	because  string        // why it is, when nobody asked for it
