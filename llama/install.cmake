@@ -6,8 +6,9 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(upstream ${CMAKE_SOURCE_DIR}/llama/llama.cpp)
-install(TARGETS llama ggml ggml-base ggml-cpu lesext LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        PUBLIC_HEADER DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Upstream names headers relative to its own folders; they are installed below.
+set_target_properties(llama ggml PROPERTIES PUBLIC_HEADER "")
+install(TARGETS llama ggml ggml-base ggml-cpu lesext LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(GLOB headers ${upstream}/ggml/include/*.h)
 install(FILES ${upstream}/include/llama.h ${upstream}/include/llama-cpp.h ${headers} ${CMAKE_SOURCE_DIR}/cmd/liblesext/csrc/lesext.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -105,3 +105,63 @@ func TestDamagedModelsFailTheLoad(t *testing.T) {
 		t.Errorf("exit code %d: %s", r.code, r.stderr)
 	}
 }
+
+func TestConflictsAreRefusedOrStayOut(t *testing.T) {
+	program := filepath.Join(binDir(t), "llama-completion")
+	args := []string{"-m", model, "-p", "x", "-n", "2", "--temp", "0", "-no-cnv", "-c", "64", "-t", "2"}
+	for _, conflict := range []string{"--cpu-moe", `--override-tensor blk\.1\.ffn_up_exps=CPU`} {
+		with := append(strings.Fields(conflict), args...)
+		r := run(t, []string{"LES=on"}, program, with...)
+		if r.code == 0 || !strings.Contains(r.stderr, "an override of buffer types") || !strings.Contains(r.stderr, "ffn_") {
+			t.Errorf("%s: exit code %d: %s", conflict, r.code, r.stderr)
+		}
+		if r := run(t, []string{"LES=auto"}, program, with...); r.code != 0 {
+			t.Errorf("%s: auto: exit code %d: %s", conflict, r.code, r.stderr)
+		}
+	}
+	for _, allowed := range []string{"--load-mode mlock", "--load-mode none", "--load-mode dio", "-ngl 99", `--override-tensor attn_q=CPU`} {
+		r := run(t, []string{"LES_SLOTS=2"}, program, append(strings.Fields(allowed+" -v"), args...)...)
+		if r.code != 0 || !strings.Contains(r.stderr, "expert slots for") {
+			t.Errorf("%s: exit code %d: %s", allowed, r.code, r.stderr)
+		}
+	}
+}
+
+func TestWarmFileIsWrittenAndReadAgain(t *testing.T) {
+	app := compile(t, "testdata/app.c", headers()...)
+	name := filepath.Join(t.TempDir(), "hot")
+	variables := []string{"LES_SLOTS=8", "LES_WARM=" + name}
+	first := cycles(t, succeed(t, variables, app, model, "1").stdout)[0]
+	info, err := os.Stat(name)
+	if err != nil || info.Size() < 100 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if again := cycles(t, succeed(t, variables, app, model, "2").stdout); again[1].hash != first.hash {
+		t.Error("a warm file changes the result")
+	}
+	r := run(t, []string{"LES_WARM=" + model}, app, model, "1")
+	if r.code != 1 || !strings.Contains(r.stderr, "is there and is not a warm file") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
+}
+
+func TestReadThatFailsFailsTheDecodeAndTheNextOneWorks(t *testing.T) {
+	program := compile(t, "testdata/faulty.c", headers()...)
+	path := filepath.Join(t.TempDir(), "copy.gguf")
+	whole, err := os.ReadFile(model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, []string{"LES_SLOTS=floor"}, program, path)
+	if r.code != 0 || r.stdout != "ok\n" {
+		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	for _, part := range []string{"LES: ", path, "expert", "layer"} {
+		if !strings.Contains(r.stderr, part) {
+			t.Errorf("the log does not have %q: %s", part, r.stderr)
+		}
+	}
+}
