@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-static lesext_plan plan_of(const llama_model * model) {
-    lesext_plan plan = {};
+static struct lesext_plan plan_of(const llama_model * model) {
+    struct lesext_plan plan = {};
     plan.size = sizeof(plan);
     if (lesext_plan(model, &plan) != 0) {
         throw std::runtime_error(lesext_last_error());
@@ -31,7 +31,7 @@ static float decode(llama_context * lctx) {
 }
 
 static void run(const char * path, uint64_t budget) {
-    lesext_options options = lesext_default_options();
+    struct lesext_options options = lesext_default_options();
     options.budget_bytes = budget;
     if (lesext_enable(&options) != 0) {
         throw std::runtime_error(lesext_last_error());
