@@ -22,6 +22,18 @@ install(DIRECTORY ${CMAKE_BINARY_DIR}/bin/ DESTINATION ${CMAKE_INSTALL_BINDIR} U
 install(DIRECTORY ${CMAKE_BINARY_DIR}/bin/ DESTINATION ${CMAKE_INSTALL_LIBDIR} USE_SOURCE_PERMISSIONS
         FILES_MATCHING PATTERN "libllama-*.so*" PATTERN "libmtmd.so*" PATTERN "libles-draft.so*")
 
+# What the go command links also looks where it was built, which is nobody's business.
+if (CMAKE_VERSION VERSION_GREATER_EQUAL 3.21 AND NOT APPLE)
+    install(CODE [[
+        foreach (file bin/lescli lib/liblesext-engine.so)
+            set(installed "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${file}")
+            if (EXISTS "${installed}")
+                file(RPATH_SET FILE "${installed}" NEW_RPATH "$ORIGIN:$ORIGIN/../lib")
+            endif()
+        endforeach()
+    ]])
+endif()
+
 configure_file(${CMAKE_SOURCE_DIR}/cmd/liblesext/csrc/lesext.pc.in ${CMAKE_BINARY_DIR}/lesext.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/lesext.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 configure_package_config_file(${CMAKE_SOURCE_DIR}/cmd/liblesext/csrc/lesext-config.cmake.in ${CMAKE_BINARY_DIR}/lesext-config.cmake

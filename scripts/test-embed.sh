@@ -23,6 +23,8 @@ for file in include/lesext.h include/llama.h lib/liblesext.so.0 lib/liblesext-en
     [ -e "$prefix/$file" ] || fail "$file is not installed"
 done
 
+if readelf -d "$prefix"/lib/*.so "$prefix"/bin/* | grep -F "$root"; then fail "an installed file looks for libraries in the build"; fi
+
 # The header alone, as strictly as compilers can.
 printf '#include <lesext.h>\nint main(void) { return 0; }\n' >"$work/header.c"
 cc -std=c99 -Wall -Wextra -pedantic -Werror "-I$prefix/include" -fsyntax-only "$work/header.c"
@@ -47,8 +49,10 @@ cc -std=c99 -Wall -Wextra "$root/examples/embed/main.c" "-I$prefix/include" "$pr
 if ldd "$work/embed-static" | grep -q lesext; then fail "the static example still wants a library"; fi
 expect_text "$work/embed-static"
 
-cmake -S "$root/examples/embed" -B "$work/cxx" "-DCMAKE_PREFIX_PATH=$prefix" >"$work/cmake.log" && cmake --build "$work/cxx" >>"$work/cmake.log" ||
-    { cat "$work/cmake.log" >&2; exit 1; }
+build_cxx() {
+    cmake -S "$root/examples/embed" -B "$work/cxx" "-DCMAKE_PREFIX_PATH=$prefix" && cmake --build "$work/cxx"
+}
+build_cxx >"$work/cmake.log" || { cat "$work/cmake.log" >&2; exit 1; }
 "$work/cxx/embed" "$model" "$budget" | tee "$work/report"
 grep -q 'results equal' "$work/report" || fail "results differ under pressure"
 awk '{ exit !($2 + 0 > $5 + 0 && $2 + 0 == $7 + 0) }' "$work/report" || fail "slots did not come back"

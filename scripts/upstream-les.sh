@@ -12,6 +12,7 @@ bin=$build/bin
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
+mkdir "$work/models"
 
 # check WHAT VARIABLES PROGRAM...: one test, which must stream something where the
 # name of the model says that it has experts.
@@ -19,7 +20,7 @@ check() {
     local what=$1 variables=$2 status=0 streamed
     shift 2
     # shellcheck disable=SC2086
-    env $variables "$@" >"$work/log" 2>&1 </dev/null || status=$?
+    env LLAMA_ARG_LOG_VERBOSITY=5 $variables "$@" >"$work/log" 2>&1 </dev/null || status=$?
     streamed=$(grep -c 'LES: .* expert slots for' "$work/log" || true)
     printf '%-44s %-14s status %d, %d contexts streamed\n' "$what" "$variables" "$status" "$streamed"
     [ "$status" -eq 0 ] || { failed=1; tail -n 5 "$work/log" | sed 's/^/    /'; }
