@@ -165,3 +165,10 @@ func TestReadThatFailsFailsTheDecodeAndTheNextOneWorks(t *testing.T) {
 		}
 	}
 }
+
+func TestFunctionsOfTheHeaderDoWhatItSays(t *testing.T) {
+	program := compile(t, "testdata/api.c", append(headers(), "csrc")...)
+	if r := run(t, nil, program, model); r.stdout != "ok\n" || r.stderr != "" {
+		t.Errorf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+}

@@ -40,7 +40,7 @@ func compile(t *testing.T, source string, include ...string) string {
 	for _, dir := range include {
 		args = append(args, "-I"+dir)
 	}
-	args = append(args, "-L"+bin, "-lllama", "-lggml", "-lggml-base", "-Wl,-rpath,"+bin)
+	args = append(args, "-L"+bin, "-Wl,--as-needed", "-llesext", "-lllama", "-lggml", "-lggml-base", "-Wl,-rpath,"+bin)
 	if text, err := exec.Command("cc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}

@@ -34,7 +34,8 @@ static const char * lesext_convert(const struct lesext_options * in, struct les_
     }
     const char * reason = les_options_set(o, *name = "mode", in->automatic ? "auto" : "on");
     if (!reason && in->budget_bytes > 0) {
-        reason = in->budget_bytes > INT64_MAX ? "is out of range" : lesext_set_number(o, *name = "budget", (long long) in->budget_bytes);
+        *name  = "budget";
+        reason = in->budget_bytes > INT64_MAX ? "is out of range" : lesext_set_number(o, "budget", (long long) in->budget_bytes);
     }
     if (!reason && in->slots != LESEXT_SLOTS_FROM_BUDGET) {
         *name  = "slots";

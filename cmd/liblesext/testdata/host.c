@@ -5,6 +5,7 @@
 
 #include "llama.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -80,6 +81,26 @@ static void fork_and_wait(const char * path) {
     }
 }
 
+// Threads that a signal of the program may be given to.
+static int open_threads(void) {
+    int n = 0;
+    DIR * dir = opendir("/proc/self/task");
+    for (struct dirent * entry; dir && (entry = readdir(dir)); ) {
+        char name[300], line[256];
+        snprintf(name, sizeof(name), "/proc/self/task/%s/status", entry->d_name);
+        FILE * file = entry->d_name[0] == '.' ? NULL : fopen(name, "r");
+        while (file && fgets(line, sizeof(line), file)) {
+            unsigned long long blocked;
+            n += sscanf(line, "SigBlk: %llx", &blocked) == 1 && !(blocked >> (SIGUSR1 - 1) & 1);
+        }
+        if (file) {
+            fclose(file);
+        }
+    }
+    closedir(dir);
+    return n;
+}
+
 int main(int argc, char ** argv) {
     if (argc != 2) {
         return 2;
@@ -91,6 +112,7 @@ int main(int argc, char ** argv) {
     struct llama_model * model = llama_model_load_from_file(argv[1], llama_model_default_params());
     struct llama_context_params params = llama_context_default_params();
     params.n_ctx = 64;
+    params.n_threads = params.n_threads_batch = 2;
     struct llama_context * lctx = model ? llama_init_from_model(model, params) : NULL;
     if (!lctx) {
         fail("the context");
@@ -110,6 +132,9 @@ int main(int argc, char ** argv) {
         if (decode(lctx) != first) {
             fail("another result");
         }
+    }
+    if (open_threads() > 3) { // this one, the other that computes, and the sender
+        fail("signals that threads of the engine would be given");
     }
     stop = 1;
     pthread_join(sender, NULL);
