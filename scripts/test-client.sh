@@ -18,4 +18,5 @@ if [ ! -x "$python" ] || ! "$python" -c 'import openai' 2>/dev/null; then
 fi
 cd "$root/tools/client"
 PYTHONDONTWRITEBYTECODE=1 "$python" check.py --program "$build/bin/llama-server" \
-    --model "$root/models/les-ref.gguf" --text "$root/models/heldout.txt" --log "$build/test/server.log" "$@"
+    --model "$root/models/les-ref.gguf" --text "$root/models/heldout.txt" --log "$build/test/server.log" \
+    --template "$root/llama/llama.cpp/models/templates/Qwen-Qwen2.5-7B-Instruct.jinja" "$@"

@@ -23,8 +23,8 @@ class Load:
 
     def expect(self):
         """The answers of one client alone."""
-        client = self.make_client()
-        return [self.ask(client, i) for i in range(len(self.prompts))]
+        with self.make_client() as client:
+            return [self.ask(client, i) for i in range(len(self.prompts))]
 
     def run(self, clients, seconds, expected, seed=1, resize=()):
         """Runs clients for some seconds; resize are numbers of slots to change to meanwhile."""
@@ -38,17 +38,20 @@ class Load:
             t.join()
 
     def client(self, chance, end, expected):
-        client = self.make_client()
-        while time.time() < end:
-            i = chance.randrange(len(self.prompts))
-            try:
-                if chance.random() < 0.25:
-                    self.vanish(client, chance, i)
-                else:
-                    self.complete(client, i, expected)
-            except Exception as error:  # whatever it is, the others go on
-                with self.lock:
-                    self.errors.append(repr(error))
+        with self.make_client() as client:
+            while time.time() < end:
+                try:
+                    self.step(client, chance, expected)
+                except Exception as error:  # whatever it is, the others go on
+                    with self.lock:
+                        self.errors.append(repr(error))
+
+    def step(self, client, chance, expected):
+        i = chance.randrange(len(self.prompts))
+        if chance.random() < 0.25:
+            self.vanish(client, chance, i)
+        else:
+            self.complete(client, i, expected)
 
     def complete(self, client, i, expected):
         text = self.ask(client, i)
