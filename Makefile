@@ -5,11 +5,16 @@
 BENCH_NAME ?= local
 export BENCH_MODEL ?= build/35b-a3b.gguf
 
-.PHONY: help setup build demo test bench lint
+# Where make install puts programs, libraries and headers, below DESTDIR.
+PREFIX ?= /usr/local
+
+.PHONY: help setup build install dist demo test bench lint
 
 help:
 	@echo "make setup   install what is missing (apt, Homebrew)"
 	@echo "make build   fetch and patch llama.cpp, build every program into build/bin"
+	@echo "make install what is built, below DESTDIR and PREFIX (/usr/local)"
+	@echo "make dist    the same as an archive, build/les-*.tar.gz, whose tree runs wherever it is unpacked"
 	@echo "make demo    build what is needed and run the reference model from flash"
 	@echo "make test    every check, from a fresh checkout"
 	@echo "make bench   Go benchmarks; then the standard set of docs/BENCH.md on a 15 GB model: about an hour, as root"
@@ -20,6 +25,13 @@ setup:
 
 build:
 	scripts/build.sh
+
+install:
+	DESTDIR=$(DESTDIR) cmake --install build --prefix $(PREFIX)
+
+dist: build
+	cmake --build build --target lesext-static
+	scripts/dist.sh
 
 demo:
 	scripts/demo.sh

@@ -31,7 +31,7 @@ set(GGML_CCACHE           OFF CACHE BOOL "ggml: use ccache if available")
 add_subdirectory(${CMAKE_SOURCE_DIR}/llama/llama.cpp ${CMAKE_BINARY_DIR}/llama EXCLUDE_FROM_ALL)
 
 add_custom_target(les-tools ALL)
-foreach (tool llama-cli llama-server llama-bench llama-perplexity llama-quantize
+foreach (tool llama-cli llama-completion llama-server llama-bench llama-perplexity llama-quantize
               llama-imatrix llama-mtmd-cli test-llama-archs)
     if (TARGET ${tool})
         add_dependencies(les-tools ${tool})
@@ -65,4 +65,43 @@ else()
     message(STATUS "lescli: skipped, cmd/lescli is missing")
     add_custom_target(lescli COMMAND ${CMAKE_COMMAND} -E echo "lescli: skipped, cmd/lescli is missing")
     add_dependencies(lescli llama ggml)
+endif()
+
+# The library for applications, and the engine that libllama opens in programs that
+# want experts streamed. The engine is Go, built as lescli is.
+if (LES AND EXISTS ${CMAKE_SOURCE_DIR}/cmd/liblesext)
+    set(api ${CMAKE_SOURCE_DIR}/cmd/liblesext/csrc)
+    set(engine ${CMAKE_SHARED_LIBRARY_PREFIX}lesext-engine${CMAKE_SHARED_LIBRARY_SUFFIX})
+    add_custom_target(lesext-engine ALL
+        COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
+                ${CMAKE_SOURCE_DIR}/scripts/go.sh build -buildmode=c-shared
+                -o ${CMAKE_BINARY_DIR}/engine/${engine} ./cmd/liblesext
+        COMMAND ${CMAKE_COMMAND} -E rename ${CMAKE_BINARY_DIR}/engine/${engine} ${CMAKE_BINARY_DIR}/bin/${engine}
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+        COMMENT "Building liblesext-engine"
+        VERBATIM)
+    add_dependencies(lesext-engine llama ggml)
+
+    add_library(lesext SHARED ${api}/lesext.c)
+    set_target_properties(lesext PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} C_VISIBILITY_PRESET hidden)
+    target_compile_definitions(lesext PRIVATE LESEXT_VERSION="${PROJECT_VERSION}")
+    target_link_libraries(lesext PRIVATE ggml-base)
+    add_dependencies(lesext lesext-engine)
+
+    # Both in one archive, for programs that want no library beside them; Go's runtime
+    # then starts with the program.
+    add_library(lesext-static-api OBJECT EXCLUDE_FROM_ALL ${api}/lesext.c)
+    target_compile_definitions(lesext-static-api PRIVATE LESEXT_VERSION="${PROJECT_VERSION}" LESEXT_STATIC)
+    target_include_directories(lesext-static-api PRIVATE ${CMAKE_SOURCE_DIR}/cgo/les/csrc)
+    add_custom_target(lesext-static
+        COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
+                ${CMAKE_SOURCE_DIR}/scripts/go.sh build -buildmode=c-archive
+                -o ${CMAKE_BINARY_DIR}/engine/liblesext.a ./cmd/liblesext
+        COMMAND ${CMAKE_AR} r ${CMAKE_BINARY_DIR}/engine/liblesext.a $<TARGET_OBJECTS:lesext-static-api>
+        COMMAND ${CMAKE_COMMAND} -E rename ${CMAKE_BINARY_DIR}/engine/liblesext.a ${CMAKE_BINARY_DIR}/bin/liblesext.a
+        WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+        COMMENT "Building liblesext.a"
+        VERBATIM)
+    add_dependencies(lesext-static llama ggml lesext-static-api)
+    include(llama/install.cmake)
 endif()

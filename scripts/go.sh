@@ -27,11 +27,11 @@ headers=$({
 include="'-I$llama/include' '-I$llama/ggml/include' '-I$root/cgo/les/csrc' -DLES_HEADERS=0x$headers"
 case $(uname -s) in
 Darwin)
-    rpath="-Wl,-rpath,@loader_path"
+    rpath="-Wl,-rpath,@loader_path -Wl,-rpath,@loader_path/../lib"
     export DYLD_LIBRARY_PATH="$build/bin${DYLD_LIBRARY_PATH:+:$DYLD_LIBRARY_PATH}"
     ;;
 *)
-    rpath="-Wl,-rpath,\$ORIGIN '-Wl,-rpath-link,$build/bin'"
+    rpath="-Wl,-rpath,\$ORIGIN -Wl,-rpath,\$ORIGIN/../lib '-Wl,-rpath-link,$build/bin'"
     export LD_LIBRARY_PATH="$build/bin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
     ;;
 esac

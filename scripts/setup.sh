@@ -40,6 +40,8 @@ missing() {
     [ "$tests" = no ] || have shellcheck || echo shellcheck
     # puts faults into reads, in the tests of lescli
     [ "$tests" = no ] || [ "$(uname)" != Linux ] || have strace || echo strace
+    # runs a client of llama-server
+    [ "$tests" = no ] || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
     # npm is a heavy package: only where the source cannot come from elsewhere.
     [ "$source" != npm ] || have npm || echo npm
 }
@@ -57,6 +59,7 @@ package() {
     apt-ninja) echo ninja-build ;;
     apt-compiler) echo gcc g++ libc6-dev ;;
     brew-npm) echo node ;;
+    brew-python3-venv) echo python3 ;;
     *) echo "$2" ;;
     esac
 }

@@ -17,7 +17,8 @@ started=$SECONDS
 cd "$root" || exit
 
 # What the tests run; the matrix builds more itself if it needs more.
-targets=(lescli test-llama-archs llama-gguf-split llama-quantize llama-imatrix)
+targets=(lescli lesext lesext-static test-llama-archs llama-gguf-split llama-quantize llama-imatrix
+    llama-completion llama-perplexity llama-bench llama-server llama-cli)
 
 count() { echo "$@" >>"$totals"; }
 
@@ -127,6 +128,8 @@ native() {
     check csrc-asan scripts/test-csrc.sh asan
     check csrc-tsan scripts/test-csrc.sh tsan
     check verify-matrix scripts/verify-matrix.sh
+    check embed scripts/test-embed.sh
+    check client scripts/test-client.sh
     check bench bench_small
     check archs scripts/archs.sh --out "$logs/ARCHS.md"
 }

@@ -57,5 +57,7 @@ check "4 sequences"               --les-slots $slots --les-lookahead 0,1 -t 2 -u
 check "delays of 0-50 ms"         --les-slots floor,2,8 --les-lookahead 0,1 -t 1,2 -ub 512 --prompt-tokens 1,7 --gen 2 --read-delay 50ms
 check "delays, 4 sequences"       --les-slots 1,all --les-lookahead 1 -t 2 -ub 64 --prompt-tokens 7 --gen 2 --seqs 4 --read-delay 50ms
 check "short delays"              --les-slots floor,1,2,8 --les-lookahead 0,1 -t 2 -ub 64 --prompt-tokens 7 --gen 8 --read-delay 3ms
+# The pool changes its size between steps and in them.
+check "slots come and go"         --les-slots floor,8,all --les-lookahead 1 -t 2 -ub 1,64 --prompt-tokens 7,40 --gen 16 --seqs 2 --resize 2ms
 
 echo "verify-matrix: identical: $logits logits in $runs runs of $model, $streamed layers streamed, $SECONDS s"

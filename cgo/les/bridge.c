@@ -13,12 +13,12 @@ static int32_t bridge_released(void * user, int32_t layer, const int32_t * ids, 
     return lesGoReleased((uintptr_t) user, layer, (int32_t *) ids, n);
 }
 
-int32_t les_bridge_open(struct les_model * model, int32_t n_slots, uintptr_t handle) {
+int32_t les_bridge_open(struct les_model * model, int32_t n_slots, int32_t n_slots_max, uintptr_t handle) {
     const struct les_callbacks callbacks = {
         .user      = (void *) handle,
         .routed    = bridge_routed,
         .predicted = bridge_predicted,
         .released  = bridge_released,
     };
-    return les_model_open(model, n_slots, &callbacks);
+    return les_model_open(model, n_slots, n_slots_max, &callbacks);
 }

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/cgo"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -46,11 +47,18 @@ type Config struct {
 // Engine streams the experts of one model.
 type Engine struct {
 	streamed *Streamed
-	plan     plan.Plan
+	usage    plan.Usage // what the plan is made of
 	files    *readq.Files
 	sched    *sched.Scheduler
 	handle   cgo.Handle
-	arena    *populator
+	capacity int // slots that the arena has addresses for
+
+	plan  atomic.Pointer[plan.Plan] // stored by Open and, with the lock held, by resize
+	arena struct {
+		sync.Mutex // one change of size at a time, none during and after Close
+		closed     bool
+		populating *populator // of the slots there are
+	}
 
 	// Stored by compute thread 0, loaded by Stats.
 	callbackNS, callbacks atomic.Int64
@@ -62,10 +70,12 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	if len(s.geometry.Layers) == 0 {
 		return nil, ErrNothingStreamed
 	}
-	e := &Engine{streamed: s}
-	if e.plan, err = makePlan(s.geometry, config.Usage, plan.Request{Budget: config.Budget, SlotsPerLayer: config.SlotsPerLayer}); err != nil {
+	e := &Engine{streamed: s, usage: measured(config.Usage)}
+	planned, err := plan.Make(plan.ShapeOf(s.geometry), e.usage, plan.Request{Budget: config.Budget, SlotsPerLayer: config.SlotsPerLayer})
+	if err != nil {
 		return nil, err
 	}
+	e.plan.Store(&planned)
 	if e.files, err = readq.OpenFiles(s.geometry.Files, readq.FilesOptions{Logf: config.Logf}); err != nil {
 		return nil, err
 	}
@@ -73,9 +83,7 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 		return nil, errors.Join(err, e.files.Close())
 	}
 	e.handle = cgo.NewHandle(e)
-	if C.les_bridge_open(s.model, C.int32_t(e.plan.SlotCount), C.uintptr_t(e.handle)) != 0 {
-		err = s.takeError("opening the experts")
-	} else {
+	if err = e.openArena(planned); err == nil {
 		e.sched, err = sched.Open(e.schedConfig(config))
 	}
 	if err != nil {
@@ -85,11 +93,24 @@ func (s *Streamed) Open(config Config) (_ *Engine, err error) {
 	}
 	C.les_model_ref(s.model)
 	C.les_model_set_ready_first(s.model, C.bool(!config.WholeLayers))
-	e.arena = populate(s.model, e.plan.Slots)
+	e.arena.populating = populate(s.model, planned.Slots)
 	e.setLookahead(config.Lookahead)
 	reserveProcessors(config.Lanes)
 	e.Warm(nil)
 	return e, nil
+}
+
+// openArena has memory for the slots of the plan, and addresses for all experts
+// or, where the system does not have so many, for these slots.
+func (e *Engine) openArena(planned plan.Plan) (err error) {
+	model := e.streamed.model
+	for _, e.capacity = range []int{planned.All, planned.SlotCount} {
+		if C.les_bridge_open(model, C.int32_t(planned.SlotCount), C.int32_t(e.capacity), C.uintptr_t(e.handle)) == 0 {
+			return nil
+		}
+		err = e.streamed.takeError("opening the experts")
+	}
+	return err
 }
 
 // reserveProcessors lets a callback find one of Go's processors free while every
@@ -115,13 +136,13 @@ func (e *Engine) schedConfig(config Config) sched.Config {
 	}
 	lookahead := 0
 	if config.Lookahead {
-		lookahead = e.plan.Used
+		lookahead = e.Plan().Used
 	}
 	begin := time.Now()
-	arena := unsafe.Slice((*byte)(C.les_model_arena(e.streamed.model)), e.plan.Slots)
+	arena := unsafe.Slice((*byte)(C.les_model_arena(e.streamed.model)), int64(e.capacity)*e.streamed.geometry.SlotBytes)
 	return sched.Config{
 		Geometry:  e.streamed.geometry,
-		Slots:     e.plan.SlotCount,
+		Slots:     e.Plan().SlotCount,
 		Arena:     arena,
 		Reader:    reader,
 		Publisher: publisher{e.streamed.model},
@@ -149,10 +170,15 @@ func (e *Engine) setLookahead(on bool) {
 
 // WaitPopulated waits until the system has put memory behind all slots. Steps
 // may run before; they are slower while it works.
-func (e *Engine) WaitPopulated() { <-e.arena.done }
+func (e *Engine) WaitPopulated() {
+	e.arena.Lock()
+	populating := e.arena.populating
+	e.arena.Unlock()
+	<-populating.done
+}
 
-// Plan is what Open decided.
-func (e *Engine) Plan() plan.Plan { return e.plan }
+// Plan is what Open decided, or the last change of size since.
+func (e *Engine) Plan() plan.Plan { return *e.plan.Load() }
 
 // Err takes the error that failed the last step, or returns nil.
 func (e *Engine) Err() error {
@@ -205,9 +231,13 @@ func (e *Engine) Close() error {
 	if e.sched == nil {
 		return nil
 	}
-	e.arena.stop()
 	C.les_model_close(e.streamed.model)
-	err := errors.Join(e.sched.Close(), e.files.Close())
+	err := e.sched.Close() // first: a change of size may wait for it
+	e.arena.Lock()
+	e.arena.closed = true
+	e.arena.populating.stop()
+	e.arena.Unlock()
+	err = errors.Join(err, e.files.Close())
 	e.sched = nil
 	e.handle.Delete()
 	C.les_model_unref(e.streamed.model)

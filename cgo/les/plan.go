@@ -20,11 +20,11 @@ func SlotSpanBytes(s expert.Span) int64 {
 	return int64(C.les_span_slot_bytes(C.uint64_t(s.Off), C.uint64_t(s.Stride), C.uint64_t(s.Bytes)))
 }
 
-// makePlan plans for a loaded model. Dense weights and the cache are in memory
-// already; graph buffers are not touched before the first step.
-func makePlan(g expert.Geometry, usage plan.Usage, request plan.Request) (plan.Plan, error) {
+// measured adds what the process of a loaded model holds besides. Dense weights and
+// the cache are in memory already; graph buffers are not touched before the first step.
+func measured(usage plan.Usage) plan.Usage {
 	usage.Process = max(0, ResidentBytes()-usage.Dense-usage.KV)
-	return plan.Make(plan.ShapeOf(g), usage, request)
+	return usage
 }
 
 // ResidentBytes is the memory that the process holds now; 0 where the system

@@ -9,7 +9,7 @@ import (
 // first, while nothing else is to be read.
 // Where there is a slot for each expert, all others follow.
 func (e *Engine) Warm(keys []expert.Key) {
-	if e.plan.SlotCount == e.plan.All {
+	if p := e.Plan(); p.SlotCount == p.All {
 		keys = append(keys[:len(keys):len(keys)], othersThan(keys, e.streamed.geometry)...)
 	}
 	e.sched.Warm(keys)

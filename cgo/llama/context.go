@@ -149,3 +149,11 @@ func (c *Context) Truncate(seq, pos int) error {
 	}
 	return nil
 }
+
+// BorrowContext is a context that somebody else made and frees, for its figures:
+// it must not be closed.
+func BorrowContext(pointer unsafe.Pointer) *Context {
+	lctx := (*C.struct_llama_context)(pointer)
+	vocab := C.llama_model_get_vocab(C.llama_get_model(lctx))
+	return &Context{lctx: lctx, vocab: int(C.llama_vocab_n_tokens(vocab))}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/les-project/les/cgo/host"
 	"github.com/les-project/les/cgo/llama"
 	"github.com/urfave/cli/v2"
 )
@@ -39,7 +40,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		ErrWriter:   stderr,
 		HideVersion: true,
 		Commands: []*cli.Command{
-			runCommand(), inspectCommand(), verifyCommand(), benchCommand(), benchWorkerCommand(), traceCommand(), replayCommand(),
+			runCommand(), chatCommand(), serveCommand(), inspectCommand(), verifyCommand(), benchCommand(), benchWorkerCommand(), traceCommand(), replayCommand(),
 			doctorCommand(), synthCommand(), repackCommand(), unpackCommand(), checkCommand(), imatrixCommand(), quantizeCommand(), qualityCommand(), versionCommand(),
 		},
 		Action: func(c *cli.Context) error {
@@ -57,6 +58,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 // realMain runs the program and returns its exit code.
 func realMain(args []string, stdout, stderr io.Writer) int {
 	llama.Init()
+	keepOut()
 	app := newApp(stdout, stderr)
 	for _, command := range app.Commands {
 		command.OnUsageError = app.OnUsageError
@@ -82,6 +84,14 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	default:
 		fmt.Fprintf(stderr, "lescli: %v\n", err)
 		return exitError
+	}
+}
+
+// keepOut keeps the hooks in llama.cpp's loads away: what is streamed here is
+// said by flags, not by the environment.
+func keepOut() {
+	if err := host.SetOption("mode", "off"); err != nil {
+		panic("lescli: " + err.Error())
 	}
 }
 

@@ -15,7 +15,7 @@ func flagsFirst(app *cli.App, args []string) []string {
 		return args
 	}
 	command := app.Command(args[1])
-	if command == nil {
+	if command == nil || command.SkipFlagParsing {
 		return args
 	}
 	flags, positional := slices.Clone(args[:2]), []string(nil)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/les-project/les/cgo/host"
 )
 
 func TestLadderAddsOneIdeaARung(t *testing.T) {
@@ -65,21 +67,24 @@ func TestLadderRefusesOtherModels(t *testing.T) {
 
 func TestDifferenceOfModelsIsNamed(t *testing.T) {
 	layer := expertLayer{block: 1, kind: "exps", experts: 8, bytes: 100}
-	model := modelFile{arch: "a", blocks: 2, experts: 8, used: 2, embedding: 64, expertWidth: 32, layers: []expertLayer{layer}}
+	model := modelFile{
+		Counts: host.Counts{Arch: "a", Blocks: 2, Experts: 8, Used: 2, Embedding: 64, ExpertWidth: 32},
+		layers: []expertLayer{layer},
+	}
 	smaller := model
 	smaller.totalBytes, smaller.layers = 1, []expertLayer{{block: 1, kind: "exps", experts: 8, bytes: 70, contiguous: true}}
 	if got := model.difference(&smaller); got != "" {
 		t.Errorf("bytes and layout make another model: %s", got)
 	}
 	for want, change := range map[string]func(*modelFile){
-		"architecture":           func(m *modelFile) { m.arch = "b" },
-		"3 layers":               func(m *modelFile) { m.blocks = 3 },
-		"16 experts, not 8":      func(m *modelFile) { m.experts = 16 },
-		"4 experts a token":      func(m *modelFile) { m.used = 4 },
-		"33 rows an expert":      func(m *modelFile) { m.expertWidth = 33 },
+		"architecture":           func(m *modelFile) { m.Arch = "b" },
+		"3 layers":               func(m *modelFile) { m.Blocks = 3 },
+		"16 experts, not 8":      func(m *modelFile) { m.Experts = 16 },
+		"4 experts a token":      func(m *modelFile) { m.Used = 4 },
+		"33 rows an expert":      func(m *modelFile) { m.ExpertWidth = 33 },
 		"in block 0":             func(m *modelFile) { m.layers = []expertLayer{{block: 0, kind: "exps", experts: 8}} },
 		"0 layers with routed":   func(m *modelFile) { m.layers = nil },
-		"65 columns, not 64":     func(m *modelFile) { m.embedding = 65 },
+		"65 columns, not 64":     func(m *modelFile) { m.Embedding = 65 },
 		"4 exps in block 1, not": func(m *modelFile) { m.layers = []expertLayer{{block: 1, kind: "exps", experts: 4}} },
 	} {
 		other := model

@@ -181,7 +181,7 @@ func (b *benchmark) close() (err error) {
 		return nil
 	}
 	if b.sampled {
-		err = b.session.warm.save()
+		err = saveWarm(b.session.warm)
 	}
 	b.batch.Close()
 	b.session.Close()

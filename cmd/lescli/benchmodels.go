@@ -62,16 +62,16 @@ func checkBenchModels(opts benchOptions, files map[string]*modelFile) error {
 // difference says in what another file is not the same model; empty when it is,
 // whatever its types and layout.
 func (m *modelFile) difference(other *modelFile) string {
-	if m.arch != other.arch {
-		return fmt.Sprintf("its architecture is %s, not %s", other.arch, m.arch)
+	if m.Arch != other.Arch {
+		return fmt.Sprintf("its architecture is %s, not %s", other.Arch, m.Arch)
 	}
 	for _, count := range []struct {
 		name      string
 		its, ours int
 	}{
-		{"layers", other.blocks - other.nextn, m.blocks - m.nextn}, {"NextN blocks", other.nextn, m.nextn},
-		{"layers with routed experts", len(other.layers), len(m.layers)}, {"experts", other.experts, m.experts},
-		{"experts a token", other.used, m.used}, {"columns", other.embedding, m.embedding}, {"rows an expert", other.expertWidth, m.expertWidth},
+		{"layers", other.Blocks - other.NextN, m.Blocks - m.NextN}, {"NextN blocks", other.NextN, m.NextN},
+		{"layers with routed experts", len(other.layers), len(m.layers)}, {"experts", other.Experts, m.Experts},
+		{"experts a token", other.Used, m.Used}, {"columns", other.Embedding, m.Embedding}, {"rows an expert", other.ExpertWidth, m.ExpertWidth},
 	} {
 		if count.its != count.ours {
 			return fmt.Sprintf("it has %d %s, not %d", count.its, count.name, count.ours)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/lesext/probe"
 )
 
@@ -108,7 +109,7 @@ func (r *benchRun) dropOptional(files map[string]*modelFile) {
 	}
 	r.arms = slices.DeleteFunc(r.arms, func(arm *armRun) bool {
 		need := files[arm.Model].totalBytes
-		drop := arm.optional && float64(need) > budgetShare*float64(available)
+		drop := arm.optional && need > les.BudgetOf(available)
 		if drop {
 			fmt.Fprintf(r.log, "%s is left out: %s do not fit into the %s of memory that are free\n", arm.name, formatSize(need), formatSize(available))
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -24,6 +25,7 @@ type verifier struct {
 	runs     int    // streamed
 	layers   int    // streamed layers, 0 when LES was off
 	experts  int    // of one of them
+	resizes  int    // changes of the number of slots
 	reason   string // why LES was off
 	nodes    int64  // MoE nodes computed
 	steps    int64  // of all layers
@@ -40,6 +42,7 @@ type verifyReport struct {
 	Layers        int     `json:"streamed_layers"` // 0 when nothing was streamed
 	Experts       int     `json:"experts"`         // of a streamed layer
 	NodesPerLayer float64 `json:"nodes_per_layer"` // 1 when every layer is one fused node
+	Resizes       int     `json:"resizes"`         // changes of the number of slots
 	Reason        string  `json:"les_reason"`      // why nothing was streamed
 }
 
@@ -47,7 +50,7 @@ type verifyReport struct {
 func (v *verifier) report(arch string, diff *difference) verifyReport {
 	r := verifyReport{
 		Model: v.opts.path, Architecture: arch, Result: "identical", Runs: v.runs, Logits: v.compared,
-		Layers: v.layers, Experts: v.experts, Reason: v.reason,
+		Layers: v.layers, Experts: v.experts, Resizes: v.resizes, Reason: v.reason,
 	}
 	if v.steps > 0 {
 		r.NodesPerLayer = float64(v.nodes) / float64(v.steps)
@@ -161,6 +164,7 @@ func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions)
 	reference := bufio.NewReaderSize(file, 1<<20)
 	expected := make([]float32, s.model.VocabSize())
 	count := int64(0)
+	resizing := startResizing(s, v.opts)
 	err = feedAll(ctx, s, shape, v.opts.seed, func(position, sequence int, logits []float32) error {
 		if _, err := io.ReadFull(reference, logitBytes(expected)); err != nil {
 			return err
@@ -172,13 +176,18 @@ func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions)
 		}
 		return &difference{name, position, sequence, token, expected[token], logits[token]}
 	})
-	if err != nil {
+	resizes, resizeErr := resizing.stop()
+	if err = errors.Join(err, resizeErr); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	v.resizes += resizes
 	v.note(s, les, count)
 	note := ""
 	if les.mode == lesOn && s.reason != "" {
 		note = "; les off: " + s.reason
+	}
+	if resizes > 0 {
+		note += fmt.Sprintf("; %d changes of the number of slots", resizes)
 	}
 	fmt.Fprintf(v.out, "%s: identical, %d logits%s\n", name, count, note)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/lesext/probe"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/sched"
@@ -115,15 +116,9 @@ func diagnose(ctx context.Context, path string, budget time.Duration, line *prog
 	return d, nil
 }
 
-// noLimit is where a memory limit stands for none: the first version of the
-// interface has no word for it and tells the largest number of pages.
-const noLimit = 1 << 60
-
 // askLimits finds out what this process may use.
 func (d *diagnosis) askLimits() {
-	if limit, ok := controlGroupLimit(); ok && limit < noLimit {
-		d.MemoryLimit = limit
-	}
+	d.MemoryLimit = les.MemoryGroupLimit()
 	d.MemoryBytes, _ = memoryForProcess() // 0 where the system does not tell
 	d.ProcessorLimit, _ = processorLimit()
 }

@@ -148,7 +148,7 @@ func (d *drafting) start(drafter proposer, width int, file *modelFile) error {
 	d.drafter = drafter
 	config := dspark.Config{Max: drafter.Max(), Sequential: drafter.Sequential(), Fixed: min(width, drafter.Max())}
 	if len(file.layers) > 0 {
-		config.Experts, config.Used = file.experts, file.used
+		config.Experts, config.Used = file.Experts, file.Used
 	}
 	if err := config.Validate(); err != nil {
 		return err

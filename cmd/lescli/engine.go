@@ -31,6 +31,8 @@ type streamer interface {
 // engine is streaming at work on one context.
 type engine interface {
 	Plan() enginePlan
+	// SetSlots changes the number of slots a layer above the floor; steps may run.
+	SetSlots(perLayer int) error
 	Stats() engineStats
 	ResetStats()
 	// WaitPopulated waits until there is memory behind all slots.

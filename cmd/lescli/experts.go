@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/les-project/les/cgo/host"
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/cmd/lescli/internal/repack"
@@ -36,23 +37,17 @@ type expertTensor struct {
 
 // modelFile is what the metadata of a model says about its experts.
 type modelFile struct {
-	arch        string
-	blocks      int // NextN blocks included
-	nextn       int
-	experts     int
-	embedding   int // width of the residual stream
-	expertWidth int // rows of gate and up
-	used        int
-	layers      []expertLayer  // layers with routed experts, without NextN blocks
-	nextnBytes  int64          // routed experts of NextN blocks
-	sliced      []expertTensor // all tensors with a slice for each expert, without NextN blocks
-	tensors     int
-	totalBytes  int64
-	paths       []string       // of its parts, in the order of the loader
-	unknown     []expertTensor // shaped like experts under unknown names
-	contiguous  bool           // the file is repacked
-	embeddings  int64          // bytes of the token embeddings
-	ownOutput   bool           // the output matrix is a tensor of its own
+	host.Counts
+	layers     []expertLayer  // layers with routed experts, without NextN blocks
+	nextnBytes int64          // routed experts of NextN blocks
+	sliced     []expertTensor // all tensors with a slice for each expert, without NextN blocks
+	tensors    int
+	totalBytes int64
+	paths      []string       // of its parts, in the order of the loader
+	unknown    []expertTensor // shaped like experts under unknown names
+	contiguous bool           // the file is repacked
+	embeddings int64          // bytes of the token embeddings
+	ownOutput  bool           // the output matrix is a tensor of its own
 }
 
 // readModelFile reads the metadata of all parts of a model.
@@ -63,23 +58,11 @@ func readModelFile(path string) (*modelFile, error) {
 	}
 	defer llama.CloseParts(parts)
 	first := parts[0]
-	arch, ok := first.String("general.architecture")
-	if !ok {
-		return nil, fmt.Errorf("%s: has no general.architecture; it is not a model", path)
+	counts, err := host.ReadCounts(first)
+	if err != nil {
+		return nil, err
 	}
-	number := func(key string) int {
-		value, _ := first.Int(arch + "." + key)
-		return int(value)
-	}
-	m := &modelFile{
-		arch: arch, blocks: number("block_count"), nextn: number("nextn_predict_layers"),
-		experts: number("expert_count"), used: number("expert_used_count"),
-		embedding: number("embedding_length"), expertWidth: max(number("expert_feed_forward_length"), number("feed_forward_length")/8),
-	}
-	if m.experts < 0 || m.used < 0 || m.used > m.experts || m.nextn > m.blocks {
-		return nil, fmt.Errorf("%s: impossible counts: %d experts, %d used, %d blocks, %d NextN blocks",
-			path, m.experts, m.used, m.blocks, m.nextn)
-	}
+	m := &modelFile{Counts: counts}
 	layers := map[layerKey]*expertLayer{}
 	for i, part := range parts {
 		m.paths = append(m.paths, part.Path())
@@ -148,7 +131,7 @@ func (m *modelFile) add(part int, tensor llama.TensorInfo, layers map[layerKey]*
 		m.ownOutput = true
 	}
 	block, name, ok := blockTensor(tensor.Name)
-	if !ok || m.experts == 0 || tensor.Shape[2] < 2 || !strings.HasPrefix(name, "ffn_") {
+	if !ok || m.Experts == 0 || tensor.Shape[2] < 2 || !strings.HasPrefix(name, "ffn_") {
 		return
 	}
 	slice := expertTensor{Name: tensor.Name, Bytes: tensor.Bytes, part: part, off: tensor.Off}
@@ -158,7 +141,7 @@ func (m *modelFile) add(part int, tensor llama.TensorInfo, layers map[layerKey]*
 	} else {
 		m.addTo(layers, layerKey{block, parsed.Kind}, tensor)
 	}
-	if block < m.blocks-m.nextn {
+	if block < m.Blocks-m.NextN {
 		m.sliced = append(m.sliced, slice)
 	}
 }
@@ -180,12 +163,12 @@ func (m *modelFile) addTo(layers map[layerKey]*expertLayer, key layerKey, tensor
 
 // collect puts the layers in order.
 func (m *modelFile) collect(layers map[layerKey]*expertLayer) {
-	for block := range m.blocks {
+	for block := range m.Blocks {
 		for _, kind := range layout.Kinds {
 			layer, ok := layers[layerKey{block, kind}]
 			switch {
 			case !ok:
-			case block >= m.blocks-m.nextn:
+			case block >= m.Blocks-m.NextN:
 				m.nextnBytes += layer.bytes
 			default:
 				m.layers = append(m.layers, *layer)
@@ -200,7 +183,7 @@ func (m *modelFile) shape() plan.Shape {
 	for _, layer := range m.layers {
 		s.SlotBytes = max(s.SlotBytes, layer.slotBytes)
 		s.Experts = max(s.Experts, layer.experts)
-		s.Used = max(s.Used, min(m.used, layer.experts))
+		s.Used = max(s.Used, min(m.Used, layer.experts))
 		s.All += layer.experts
 	}
 	return s
@@ -219,15 +202,6 @@ func (m *modelFile) expertBytes() int64 {
 		largest = max(largest, layer.bytes/int64(layer.experts))
 	}
 	return largest
-}
-
-// workBytes estimates the CPU backend's work buffer, which is largest in the MoE
-// nodes: the activation of every pair of token and expert, as numbers and
-// quantised with its sums, the same of the input, and the tables that group the
-// pairs.
-func (m *modelFile) workBytes(ubatch int) int64 {
-	pairs := int64(ubatch) * int64(m.used)
-	return pairs*(int64(m.expertWidth)*7+8) + int64(ubatch)*int64(m.embedding)*3 + 1<<20
 }
 
 // routesBuffer has room for what one step routes and guesses, also when every

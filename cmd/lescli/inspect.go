@@ -106,16 +106,16 @@ func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
 	defer lctx.Close()
 	memory := lctx.Memory()
 	r := &inspection{
-		Model: path, Parts: len(file.paths), Layout: file.layoutName(), Architecture: file.arch, Description: model.Description(),
-		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.blocks - file.nextn,
-		NextNBlocks: file.nextn, MoELayers: len(file.layers), Experts: file.experts, Used: file.used,
+		Model: path, Parts: len(file.paths), Layout: file.layoutName(), Architecture: file.Arch, Description: model.Description(),
+		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.Blocks - file.NextN,
+		NextNBlocks: file.NextN, MoELayers: len(file.layers), Experts: file.Experts, Used: file.Used,
 		ExpertBytes: file.expertBytes(), RoutedBytes: file.routedBytes(), NextNBytes: file.nextnBytes, RowsBytes: file.rowsBytes(),
 		ContextTokens: lctx.Tokens(), UbatchTokens: lctx.Ubatch(), Unknown: append([]expertTensor{}, file.unknown...), Budgets: []budgetLine{},
 	}
 	r.TokenBytes = r.ExpertBytes * int64(r.Used) * int64(r.MoELayers)
 	r.planned(file.shape(), plan.Usage{
 		Dense: memory.ModelBytes - r.RoutedBytes - r.RowsBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes,
-		Work:    file.workBytes(lctx.Ubatch()),
+		Work:    file.WorkBytes(lctx.Ubatch()),
 		Process: les.ResidentBytes(), // weights are not in it: none were loaded
 	})
 	return r, nil

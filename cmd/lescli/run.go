@@ -76,7 +76,7 @@ func runRun(c *cli.Context) error {
 	if name := c.String("json"); name != "" {
 		err = writeJSON(name, summary)
 	}
-	return errors.Join(err, s.warm.save())
+	return errors.Join(err, saveWarm(s.warm))
 }
 
 func parseRun(c *cli.Context) (runOptions, error) {

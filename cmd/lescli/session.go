@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/les-project/les/cgo/host"
+	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/trace"
 )
@@ -30,7 +32,7 @@ type session struct {
 	lctx     *llama.Context
 	engine   engine        // nil when everything is resident
 	drafting *drafting     // nil when nothing is drafted
-	warm     *warmth       // nil without a warm file
+	warm     *host.Warmth  // nil without a warm file
 	routes   *trace.Routes // nil when nothing is recorded
 	reason   string        // why it is not streamed
 	because  string        // why it is, when nobody asked for it
@@ -71,7 +73,7 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 		return nil, err
 	}
 	if s.model.HasEncoder() || !s.model.HasDecoder() {
-		return nil, fmt.Errorf("%s: architecture %s does not generate text from a prompt alone", opts.path, file.arch)
+		return nil, fmt.Errorf("%s: architecture %s does not generate text from a prompt alone", opts.path, file.Arch)
 	}
 	if s.reason == "" {
 		if err = streaming.Loaded(file, opts.context.Observe != nil); err != nil {
@@ -108,7 +110,7 @@ func whyResident(file *modelFile, les lesOptions) string {
 	case les.mode == lesOff:
 		return "switched off"
 	case len(file.layers) == 0:
-		return fmt.Sprintf("architecture %s has no routed experts in this file", file.arch)
+		return fmt.Sprintf("architecture %s has no routed experts in this file", file.Arch)
 	}
 	return ""
 }
@@ -118,7 +120,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		BudgetBytes: opts.les.budgetBytes,
 		Slots:       opts.les.slots,
 		File:        file,
-		WorkBytes:   file.workBytes(s.lctx.Ubatch()) + opts.extra,
+		WorkBytes:   file.WorkBytes(s.lctx.Ubatch()) + opts.extra,
 		Lookahead:   opts.les.lookahead,
 		Lanes:       opts.les.lanes,
 		WholeLayers: opts.les.wholeLayers,
@@ -130,7 +132,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		config.Routes = s.routes
 	}
 	if config.Slots == slotsAll {
-		config.Slots = file.experts
+		config.Slots = file.Experts
 	}
 	if config.Slots == slotsFromBudget && config.BudgetBytes == 0 {
 		budget, err := memoryForProcess()
@@ -140,7 +142,7 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		config.BudgetBytes = budget
 	}
 	if opts.les.mode == lesAuto {
-		s.because = fmt.Sprintf(" (auto: the model has routed experts; the budget is %.0f %% of the memory there is)", 100*budgetShare)
+		s.because = fmt.Sprintf(" (auto: the model has routed experts; the budget is %d %% of the memory there is)", les.BudgetPercent())
 	}
 	var err error
 	if s.engine, err = streaming.Open(s.lctx, config); err != nil {

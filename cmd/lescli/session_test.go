@@ -54,6 +54,7 @@ func (fakeEngine) Stats() engineStats {
 	return engineStats{Layers: []layerStats{{3, layer}}, BytesDemand: 1000, BytesPrefetch: 600, StallNS: 8e6}
 }
 
+func (fakeEngine) SetSlots(int) error        { return nil }
 func (fakeEngine) ResetStats()               {}
 func (fakeEngine) WaitPopulated()            {}
 func (fakeEngine) Geometry() expert.Geometry { return expert.Geometry{} }

@@ -26,7 +26,7 @@ func (l *lesStreaming) Enable() error {
 }
 
 func (l *lesStreaming) Loaded(file *modelFile, apart bool) error {
-	err := l.streamed.Seal(file.paths, file.used)
+	err := l.streamed.Seal(file.paths, file.Used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		l.nothing, err = err, nil
 	}
@@ -129,6 +129,11 @@ func (e *lesEngine) Stats() engineStats {
 	return stats
 }
 
+func (e *lesEngine) SetSlots(perLayer int) error {
+	_, err := e.engine.SetSlots(perLayer)
+	return err
+}
+
 func (e *lesEngine) ResetStats()               { e.engine.ResetStats() }
 func (e *lesEngine) WaitPopulated()            { e.engine.WaitPopulated() }
 func (e *lesEngine) Geometry() expert.Geometry { return e.streamed.Geometry() }
@@ -148,6 +153,7 @@ func (e *lesEngine) Close() {
 type residentEngine struct{ reason string }
 
 func (r residentEngine) Plan() enginePlan          { return enginePlan{Reason: r.reason} }
+func (r residentEngine) SetSlots(int) error        { return nil }
 func (r residentEngine) Stats() engineStats        { return engineStats{} }
 func (r residentEngine) ResetStats()               {}
 func (r residentEngine) WaitPopulated()            {}

@@ -29,6 +29,7 @@ func verifyCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "prompt-tokens", Value: cli.NewStringSlice("32"), Usage: "tokens of the prompt"},
 			&cli.IntFlag{Name: "gen", Value: 16, Usage: "tokens fed one by one after the prompt"},
 			&cli.IntFlag{Name: "seqs", Value: 1, Usage: "sequences in each batch"},
+			&cli.DurationFlag{Name: "resize", Usage: "change the number of slots of streamed runs at random, again and again after a random time up to this"},
 			&cli.DurationFlag{Name: "read-delay", Usage: "hold each read back by a random time up to this"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the tokens"},
 			jsonFlag(),
@@ -45,6 +46,7 @@ type verifyOptions struct {
 	lookaheads []int
 	shapes     []feedShape
 	readDelay  time.Duration
+	resize     time.Duration // most time between two changes of the number of slots, 0 for none
 	seed       uint64
 }
 
@@ -70,9 +72,11 @@ func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
 	if opts.shapes, err = parseShapes(c); err != nil {
 		return opts, err
 	}
-	opts.adapter, opts.readDelay, opts.seed = c.String("lora"), c.Duration("read-delay"), c.Uint64("seed")
-	if opts.readDelay < 0 {
-		return opts, usagef("--read-delay: %v is negative", opts.readDelay)
+	opts.adapter, opts.readDelay, opts.resize, opts.seed = c.String("lora"), c.Duration("read-delay"), c.Duration("resize"), c.Uint64("seed")
+	for _, name := range []string{"read-delay", "resize"} {
+		if c.Duration(name) < 0 {
+			return opts, usagef("--%s: %v is negative", name, c.Duration(name))
+		}
 	}
 	opts.path, err = modelPath(c)
 	return opts, err
@@ -135,7 +139,7 @@ func runVerify(c *cli.Context) error {
 	if err != nil && !errors.As(err, &diff) {
 		return err
 	}
-	report := v.report(file.arch, diff)
+	report := v.report(file.Arch, diff)
 	if name := c.String("json"); name != "" {
 		err = writeJSON(name, report)
 	}

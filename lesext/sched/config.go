@@ -36,11 +36,11 @@ type Publisher interface {
 // Config configures a Scheduler.
 type Config struct {
 	Geometry expert.Geometry
-	// Slots is the number of expert slots, at least 1.
+	// Slots is the number of expert slots at first, at least 1; SetSlots changes it.
 	Slots int
-	// Arena is the memory of the slots: Slots * Geometry.SlotBytes bytes at an
-	// address that is a multiple of expert.Align. The caller owns it and keeps
-	// it until Close has returned.
+	// Arena is the memory of the slots: Geometry.SlotBytes bytes for each of the most
+	// slots there can be, at an address that is a multiple of expert.Align. Only those
+	// in use are touched. The caller owns it and keeps it until Close has returned.
 	Arena []byte
 	// Reader reads the model files. The caller closes it after Close.
 	Reader    readq.Reader
@@ -51,7 +51,8 @@ type Config struct {
 	// Lookahead is how many guesses for one layer and step are acted on; 0
 	// turns prefetching off.
 	Lookahead int
-	// Policy chooses victims; nil means LFRU. It belongs to the scheduler.
+	// Policy chooses victims among as many slots as the arena has; nil means LFRU. It
+	// belongs to the scheduler.
 	Policy slot.Policy
 	// Manual starts no lanes: the caller takes reads with Next and hands them
 	// back with Done, at most Lanes at once.
@@ -86,9 +87,9 @@ func (c Config) Validate() error {
 	}
 	check(c.Slots >= 1 && c.Slots <= slot.Max, "%d expert slots, want 1 to %d", c.Slots, slot.Max)
 	if c.Slots >= 1 && c.Slots <= slot.Max && c.Geometry.SlotBytes > 0 {
-		whole := int64(len(c.Arena)) / c.Geometry.SlotBytes
-		exact := int64(len(c.Arena))%c.Geometry.SlotBytes == 0 && whole == int64(c.Slots)
-		check(exact, "arena of %d bytes for %d slots of %d bytes", len(c.Arena), c.Slots, c.Geometry.SlotBytes)
+		whole := int64(len(c.Arena))%c.Geometry.SlotBytes == 0
+		enough := c.capacity() >= c.Slots && c.capacity() <= slot.Max
+		check(whole && enough, "arena of %d bytes for %d slots of %d bytes", len(c.Arena), c.Slots, c.Geometry.SlotBytes)
 	}
 	if len(c.Arena) > 0 {
 		check(uintptr(unsafe.Pointer(&c.Arena[0]))%expert.Align == 0, "arena is not aligned to %d", int64(expert.Align))
@@ -100,6 +101,9 @@ func (c Config) Validate() error {
 	check(!c.Tune || c.Now != nil, "tuning without a clock")
 	return errors.Join(errs...)
 }
+
+// capacity is how many slots the arena has room for.
+func (c Config) capacity() int { return int(int64(len(c.Arena)) / c.Geometry.SlotBytes) }
 
 // ReadError says that an expert could not be read for a demand.
 type ReadError struct {

@@ -140,19 +140,28 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 	m := &s.mu
 	if victim.Evicted {
 		m.stats.Evictions++
-		if victim.Unused {
-			m.stats.Wasted++
-		}
-		s.interestLocked(victim.Key).warm = false
-		s.cancelGuessLocked(victim.Key)
-		s.publishLocked(victim.Key, 0)
-		s.traceLocked(trace.Evicted, victim.Key, at, 0)
+		s.withdrawLocked(victim, at)
 	}
 	e := s.interestLocked(k)
 	if e.seen {
 		m.stats.Rereads++
 	}
 	e.seen = true
+	s.poisonLocked(at)
+}
+
+// withdrawLocked ends all that concerns an expert that has lost its slot.
+func (s *Scheduler) withdrawLocked(victim slot.Victim, at int) {
+	if victim.Unused {
+		s.mu.stats.Wasted++
+	}
+	s.interestLocked(victim.Key).warm = false
+	s.cancelGuessLocked(victim.Key)
+	s.publishLocked(victim.Key, 0)
+	s.traceLocked(trace.Evicted, victim.Key, at, 0)
+}
+
+func (s *Scheduler) poisonLocked(at int) {
 	if invariants.Enabled {
 		buf := s.slotBytes(at)
 		for i := range buf {
@@ -182,11 +191,16 @@ func (s *Scheduler) releaseLocked(k expert.Key) {
 }
 
 // tidyLocked empties an idle slot that holds nothing of use: the expert has
-// failed, or nothing of it was read.
+// failed, or nothing of it was read. One that is to go is retired.
 func (s *Scheduler) tidyLocked(at int) {
+	defer s.retiredLocked()
 	t := s.mu.table
 	failed := t.State(at) == slot.Failed
-	if t.Pins(at) > 0 || t.Reading(at) != 0 || (!failed && t.Ready(at) != 0) {
+	if t.Pins(at) > 0 || t.Reading(at) != 0 {
+		return
+	}
+	if !failed && t.Ready(at) != 0 {
+		s.retireLocked(at)
 		return
 	}
 	k, _ := t.Key(at)

@@ -54,7 +54,7 @@ func (s *Scheduler) wantGuessesLocked(wanted bool) {
 
 // wholeLocked reports whether every expert is in memory to stay.
 func (s *Scheduler) wholeLocked() bool {
-	return s.config.Slots >= s.index.Len() && s.idleLocked() && !s.mu.table.CanAcquire(slot.Warm)
+	return s.mu.table.Slots() >= s.index.Len() && s.idleLocked() && !s.mu.table.CanAcquire(slot.Warm)
 }
 
 // cutLocked is the cut that holds but for trials.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/sched"
@@ -33,11 +34,68 @@ func TestEveryByteIsRightAtUse(t *testing.T) {
 	}
 }
 
+// TestEveryByteIsRightWhileSlotsComeAndGo is the same with a pool that changes its
+// size all the time. Memory of slots that have gone is overwritten at once.
+func TestEveryByteIsRightWhileSlotsComeAndGo(t *testing.T) {
+	for _, policy := range []string{sim.PolicyLFRU, sim.PolicyLRU} {
+		for _, slots := range []int{2, 5, 24} {
+			t.Run(fmt.Sprintf("%s/%d", policy, slots), func(t *testing.T) {
+				t.Parallel()
+				g := splitGeometry(3, 12, 2)
+				r := newRigFor(sched.Config{Geometry: g, Policy: policyOf(t, policy, g, slots), Slots: slots, Lanes: 3, Lookahead: 4}, slots)
+				done, ended := make(chan struct{}), make(chan int)
+				r.reader.before = slowAndBroken(uint64(slots))
+				r.open(t)
+				go func() { ended <- r.resizeUntil(done, newChance(uint64(slots))) }()
+				r.runContexts(t, 80)
+				close(done)
+				if n := <-ended; n < 20 {
+					t.Errorf("the pool changed its size %d times only", n)
+				}
+				r.sums(t)
+			})
+		}
+	}
+}
+
+// resizeUntil changes the number of slots at random and returns how often it did.
+func (r *rig) resizeUntil(done chan struct{}, chance *rand.Rand) (n int) {
+	capacity := len(r.config.Arena) / int(r.config.Geometry.SlotBytes)
+	for ; ; n++ {
+		select {
+		case <-done:
+			return n
+		case <-time.After(time.Duration(chance.IntN(2000)) * time.Microsecond):
+		}
+		slots := 1 + chance.IntN(capacity)
+		r.SetSlots(slots)
+		if chance.IntN(2) == 0 && r.WaitRetired() {
+			gone := r.config.Arena[int64(slots)*r.config.Geometry.SlotBytes:]
+			for i := range gone {
+				gone[i] = 0xEE
+			}
+		}
+	}
+}
+
 func runModel(t *testing.T, g expert.Geometry, policy string, slots int) {
-	const contexts, steps = 3, 40
 	r := newRig(t, sched.Config{Geometry: g, Policy: policyOf(t, policy, g, slots), Slots: slots, Lanes: 3, Lookahead: 4})
 	r.reader.before = slowAndBroken(uint64(slots))
 	r.open(t)
+	r.runContexts(t, 40)
+	r.sums(t)
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if r.reader.twice {
+		t.Error("two reads of one extent were in flight at once")
+	}
+}
+
+// runContexts runs several contexts at once.
+func (r *rig) runContexts(t *testing.T, steps int) {
+	const contexts = 3
+	slots := r.config.Slots
 	var wait sync.WaitGroup
 	for c := range contexts {
 		wait.Go(func() {
@@ -47,13 +105,6 @@ func runModel(t *testing.T, g expert.Geometry, policy string, slots int) {
 		})
 	}
 	wait.Wait()
-	r.sums(t)
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
-	if r.reader.twice {
-		t.Error("two reads of one extent were in flight at once")
-	}
 }
 
 // context runs steps over all layers: guesses for the next layer, then routes.

@@ -156,8 +156,13 @@ type rig struct {
 
 func newRig(t testing.TB, config sched.Config) *rig {
 	t.Helper()
+	return newRigFor(config, config.Slots)
+}
+
+// newRigFor has memory for more slots than there are at first.
+func newRigFor(config sched.Config, capacity int) *rig {
 	r := &rig{reader: newStubReader(config.Geometry), board: newBoard(config.Geometry)}
-	config.Arena = alignedBytes(int64(config.Slots) * config.Geometry.SlotBytes)
+	config.Arena = alignedBytes(int64(capacity) * config.Geometry.SlotBytes)
 	config.Reader, config.Publisher = r.reader, r.board
 	r.config = config
 	return r

@@ -58,6 +58,7 @@ type Scheduler struct {
 	mu struct {
 		sync.Mutex
 		wake     *sync.Cond // lanes wait here for reads
+		retired  *sync.Cond // WaitRetired waits here for slots to settle
 		idle     int        // lanes that wait
 		closed   bool
 		table    *slot.Table
@@ -95,10 +96,11 @@ func Open(config Config) (*Scheduler, error) {
 		m.pending = append(m.pending, make([]int32, 0, l.Experts))
 	}
 	if config.Policy == nil {
-		config.Policy = slot.NewLFRU(config.Slots, s.index)
+		config.Policy = slot.NewLFRU(config.capacity(), s.index)
 	}
-	m.wake = sync.NewCond(&m.Mutex)
-	m.table = slot.NewTable(s.index, config.Slots, config.Policy)
+	m.wake, m.retired = sync.NewCond(&m.Mutex), sync.NewCond(&m.Mutex)
+	m.table = slot.NewTable(s.index, config.capacity(), config.Policy)
+	m.table.Resize(config.Slots)
 	m.queue = readq.NewQueue(s.index.Len() * s.runsMax)
 	m.tracker = predict.New(experts, config.Lookahead)
 	m.counts = make([]layerCounts, len(experts))
@@ -193,6 +195,7 @@ func (s *Scheduler) Close() error {
 		s.mu.closed = true
 		s.dropAllLocked()
 		s.mu.wake.Broadcast()
+		s.mu.retired.Broadcast()
 	}
 	s.mu.Unlock()
 	s.lanes.Wait()

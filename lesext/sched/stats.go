@@ -41,6 +41,7 @@ type Stats struct {
 	Failures int64 // demand reads failed for good
 
 	Evictions int64 // experts that lost their slot to another
+	Retired   int64 // experts that lost their slot because there are fewer
 	Starved   int64 // routed experts for which there was no slot at once
 
 	// CutPercent is how often guesses must come true to get a prefetch, as chosen

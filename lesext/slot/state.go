@@ -7,8 +7,14 @@ import (
 	"github.com/les-project/les/lesext/internal/invariants"
 )
 
-// Slots returns the size of the pool.
-func (t *Table) Slots() int { return len(t.entries) }
+// Slots returns how many slots may hold an expert.
+func (t *Table) Slots() int { return t.limit }
+
+// Capacity returns the most slots there can be.
+func (t *Table) Capacity() int { return len(t.entries) }
+
+// Retiring returns how many slots at and above Slots still hold an expert.
+func (t *Table) Retiring() int { return t.above }
 
 // Key returns the expert a slot belongs to.
 func (t *Table) Key(slot int) (k expert.Key, ok bool) {
@@ -18,6 +24,8 @@ func (t *Table) Key(slot int) (k expert.Key, ok bool) {
 // State returns the state of a slot.
 func (t *Table) State(slot int) State {
 	switch e := &t.entries[slot]; {
+	case !e.taken && slot >= t.limit:
+		return Retired
 	case !e.taken:
 		return Empty
 	case e.failed:
@@ -100,7 +108,16 @@ func (t *Table) vacate(slot int) {
 	t.clearUnused(e)
 	if e.taken {
 		t.slotOf[t.index.Of(e.key)] = -1
+		if slot >= t.limit {
+			t.above--
+		}
 	}
+}
+
+// free lists an empty slot as one that can be had.
+func (t *Table) free(slot int) {
+	t.lists.pushFront(listFree, int32(slot))
+	t.entries[slot].place = onFree
 }
 
 func (t *Table) endRead(slot int, mask uint32) {
@@ -113,10 +130,11 @@ func (t *Table) endRead(slot int, mask uint32) {
 }
 
 // settle lists a slot that has become idle where it waits for its eviction. A
-// failed slot is not listed; its owner clears it.
+// failed slot is not listed, its owner clears it, nor one above the limit, which its
+// owner retires.
 func (t *Table) settle(slot int) {
 	e := &t.entries[slot]
-	if e.pins == 0 && e.reading == 0 && !e.failed && e.place == nowhere {
+	if slot < t.limit && e.idle() && !e.failed && e.place == nowhere {
 		if e.expired {
 			t.lists.pushBack(listWasted, int32(slot))
 			e.place = onWasted
@@ -156,7 +174,7 @@ func (t *Table) check(slot int) {
 		return
 	}
 	e := &t.entries[slot]
-	idle := e.pins == 0 && e.reading == 0 && !e.failed
+	idle := e.idle() && !e.failed && slot < t.limit
 	listed := e.place == onWasted || e.place == onCandidates
 	switch {
 	case e.ready&e.reading != 0:

@@ -21,6 +21,10 @@ type State uint8
 //	Ready   -> Reading  Begin, for spans that are missing; Acquire as a victim
 //	Ready   -> Empty    Clear
 //	Failed  -> Empty    Clear
+//	Empty   -> Retired  Resize to fewer slots
+//	Ready   -> Retired  Retire, or Clear above the limit
+//	Failed  -> Retired  Retire, or Clear above the limit
+//	Retired -> Empty    Resize to more slots
 //
 // A ready slot may hold only some of the spans of its expert.
 //
@@ -30,6 +34,7 @@ const (
 	Reading
 	Ready
 	Failed
+	Retired
 )
 
 // Purpose says on whose behalf a slot is acquired.
@@ -66,6 +71,9 @@ type entry struct {
 	place   place
 }
 
+// idle reports whether nobody uses the slot and nothing is read into it.
+func (e *entry) idle() bool { return e.pins == 0 && e.reading == 0 }
+
 // place is the list a slot is on.
 type place uint8
 
@@ -95,9 +103,12 @@ type Table struct {
 	steps   []int64 // by layer: how often it has routed
 	current int     // the layer that routed last
 	unused  int     // slots marked unused
+	limit   int     // slots at and above it take in no expert any more
+	above   int     // of these, slots that still hold one
 }
 
-// NewTable returns an empty pool. The number of slots must be 1 to Max.
+// NewTable returns an empty pool of slots that are all in use; Resize changes how
+// many are. The number of slots must be 1 to Max.
 func NewTable(index expert.Index, slots int, policy Policy) *Table {
 	if slots < 1 || slots > Max {
 		panic(fmt.Sprintf("slot: %d slots, want 1 to %d", slots, Max))
@@ -109,6 +120,7 @@ func NewTable(index expert.Index, slots int, policy Policy) *Table {
 		slotOf:  make([]int32, index.Len()),
 		steps:   make([]int64, index.Layers()),
 		lists:   newLists(slots, listGuessed+index.Layers()),
+		limit:   slots,
 	}
 	for i := range t.slotOf {
 		t.slotOf[i] = -1
@@ -197,8 +209,10 @@ func (t *Table) Fail(slot int, mask uint32) {
 func (t *Table) Clear(slot int) {
 	t.entry(slot)
 	t.vacate(slot)
-	t.entries[slot] = entry{place: onFree}
-	t.lists.pushFront(listFree, int32(slot))
+	t.entries[slot] = entry{}
+	if slot < t.limit {
+		t.free(slot)
+	}
 }
 
 // Pin forbids eviction until the matching Unpin. It ends a guess, and reports

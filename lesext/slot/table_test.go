@@ -209,8 +209,16 @@ func TestRandomUseKeepsTheTableConsistent(t *testing.T) {
 
 // randomCall makes one legal call.
 func randomCall(table *slot.Table, chance *rand.Rand, pins map[int]int) {
+	if chance.IntN(50) == 0 {
+		resize(table, 1+chance.IntN(table.Capacity()))
+	}
 	k := key(chance.IntN(3), chance.IntN(10))
 	at, resident := table.Lookup(k)
+	defer func() {
+		if resident {
+			table.Retire(at)
+		}
+	}()
 	if !resident {
 		at, _, ok := table.Acquire(k, 3, slot.Purpose(chance.IntN(2)))
 		if ok && chance.IntN(2) == 0 {
@@ -241,6 +249,15 @@ func randomCall(table *slot.Table, chance *rand.Rand, pins map[int]int) {
 		table.Step(int(k.Layer))
 	case pins[at] == 0 && reading == 0:
 		table.Clear(at)
+	}
+}
+
+// resize does what the owner of a table does.
+func resize(table *slot.Table, slots int) {
+	old := table.Slots()
+	table.Resize(slots)
+	for at := slots; at < old; at++ {
+		table.Retire(at)
 	}
 }
 

@@ -144,7 +144,7 @@ struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_c
     struct les_model * model = les_weight_of(down->src[0])->model;
     const int32_t      layer = les_weight_of(down->src[0])->layer;
     struct les_parts parts;
-    if (model->apart || !les_match(down, &parts)) {
+    if (atomic_load_explicit(&model->apart, memory_order_relaxed) || !les_match(down, &parts)) {
         struct ggml_tensor * x      = les_find_input(down, 12);
         struct ggml_tensor * router = x ? les_next_router(model, layer, x) : NULL;
         if (router) {
@@ -167,12 +167,23 @@ struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_c
     return node;
 }
 
+// The model that a node of ours belongs to.
+static struct les_model * les_model_of(const struct ggml_tensor * t) {
+    if (t->op != GGML_OP_CUSTOM) {
+        return les_weight_of(t->src[0])->model;
+    }
+    struct ggml_custom_op_params p;
+    memcpy(&p, t->op_params, sizeof(p));
+    return p.userdata;
+}
+
 bool les_hook_graph_failed(const struct ggml_cgraph * gf) {
     for (int i = 0; i < gf->n_nodes; i++) {
         const struct ggml_tensor * t = gf->nodes[i];
         bool fused = false;
         const bool ours = les_op_is(t, &fused) || les_hook_is_streamed(t->src[0]);
         if (ours && ggml_get_op_params_i32(t, LES_PARAM_FAILED) != 0) {
+            les_model_report(les_model_of(t));
             return true;
         }
     }

@@ -70,6 +70,7 @@ struct les_model {
     int32_t             n_layers;
     uint64_t            slot_bytes;
     const void *        owner; // the loader that took this model
+    bool                hosted; // offered by les-host.h, which tells the log of failures
     const void *        advised; // the buffer of dense weights that huge pages were asked for last
 
     // set by les_model_set_file, constant while there are graphs
@@ -80,13 +81,14 @@ struct les_model {
     struct les_callbacks callbacks;
     uint8_t *            arena;
     size_t               arena_bytes;
-    int32_t              n_slots;
+    int32_t              n_slots;     // of which there is memory: les_model_resize changes it
+    int32_t              n_slots_max; // of which there are addresses
     _Atomic uint32_t *   words; // stored by the scheduler, loaded by compute threads
     _Atomic int32_t      open;  // 0 before les_model_open and after les_model_close
     _Atomic int32_t      running; // nodes being computed; les_model_close waits until there is none
 
     _Atomic int32_t whole_layers; // not ready-first: set by the host, loaded by compute threads
-    bool            apart;        // no fused nodes: set before the first graph
+    _Atomic int32_t apart;        // no fused nodes: set by the host, loaded where graphs are built
 
     // Publishes since the model was opened. Stored by the scheduler's threads, waited on by compute threads.
     _Atomic uint32_t progress;
@@ -140,6 +142,13 @@ static inline const struct ggml_tensor * les_guess_weight(const struct les_model
 // Called by the buffer when it takes in a tensor. Returns what tensor->extra is to hold.
 LES_API struct les_weight * les_model_add_weight(struct les_model * model, struct ggml_tensor * t);
 LES_API struct les_model *  les_model_loading(void);
+
+// What stands for this thread while a hook of les-host.h streams a load on it, else NULL.
+const void * les_thread_loading(void);
+
+// True while somebody who is not les-host.h offers a model to a load, or has not sealed it.
+bool les_model_is_offered(void);
+
 LES_API bool                les_op_is(const struct ggml_tensor * t, bool * fused);
 
 // Reads bytes of a tensor of rows, counted from its first one. False, with an error set, when they cannot be had.
@@ -172,4 +181,5 @@ static inline void les_unlock(_Atomic int32_t * lock) {
 
 LES_API void les_model_errorf(struct les_model * model, const char * format, ...);
 void les_model_forget     (struct les_model * model); // ends its part in a load
+void les_model_report     (struct les_model * model); // of a hosted model: its error goes to the log
 void les_model_close_files(struct les_model * model);

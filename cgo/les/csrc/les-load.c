@@ -18,6 +18,7 @@ static struct {
     _Atomic int32_t    lock;
     struct les_model * pending; // offered to the next load that has experts
     struct les_model * loading; // taken by the load that its owner field names
+    const void *       thread;  // what either is offered to the loads of; NULL for those of any thread
 } les_g;
 
 int32_t les_model_set_pending(struct les_model * model) {
@@ -25,6 +26,10 @@ int32_t les_model_set_pending(struct les_model * model) {
     const bool other = model && (les_g.loading || (les_g.pending && les_g.pending != model));
     if (!other) {
         les_g.pending = model;
+        les_g.thread  = les_thread_loading();
+    }
+    if (!other && model) {
+        model->hosted = les_g.thread != NULL;
     }
     les_unlock(&les_g.lock);
     if (other) {
@@ -32,6 +37,13 @@ int32_t les_model_set_pending(struct les_model * model) {
         return -1;
     }
     return 0;
+}
+
+bool les_model_is_offered(void) {
+    les_lock(&les_g.lock);
+    const bool offered = (les_g.pending || les_g.loading) && !les_g.thread;
+    les_unlock(&les_g.lock);
+    return offered;
 }
 
 struct les_model * les_model_loading(void) {
@@ -111,7 +123,8 @@ struct ggml_backend_buffer_type * les_hook_weight_buft(const void * owner, const
         return NULL;
     }
     les_lock(&les_g.lock);
-    if (les_g.pending && !les_g.loading) { // a load keeps its model until that is sealed
+    const bool mine = !les_g.thread || les_g.thread == les_thread_loading();
+    if (les_g.pending && !les_g.loading && mine) { // a load keeps its model until that is sealed
         les_g.loading        = les_g.pending;
         les_g.loading->owner = owner;
         les_g.pending        = NULL;

@@ -21,8 +21,8 @@ void les_os_unreserve(void * addr, size_t n_bytes) {
 
 void * les_os_alloc(size_t n_bytes) {
     // One huge page more is reserved than needed, and what lies outside the aligned part is given back.
-    uint8_t * addr = mmap(NULL, n_bytes + LES_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (addr == MAP_FAILED) {
+    uint8_t * addr = les_os_reserve(n_bytes + LES_HUGE);
+    if (!addr) {
         return NULL;
     }
     const size_t head = (LES_HUGE - (uintptr_t) addr % LES_HUGE) % LES_HUGE;
@@ -30,16 +30,45 @@ void * les_os_alloc(size_t n_bytes) {
         munmap(addr, head);
     }
     munmap(addr + head + n_bytes, LES_HUGE - head);
-    les_os_advise_huge(addr + head, n_bytes);
     return addr + head;
 }
 
-void les_os_advise_huge(void * addr, size_t n_bytes) {
+// The whole pages of a range.
+struct pages {
+    void * begin;
+    size_t n_bytes;
+};
+
+static struct pages pages_in(void * addr, size_t n_bytes) {
     const uintptr_t page  = (uintptr_t) sysconf(_SC_PAGESIZE);
     const uintptr_t begin = ((uintptr_t) addr + page - 1) / page * page;
     const uintptr_t end   = ((uintptr_t) addr + n_bytes) / page * page;
-    if (begin < end) {
-        madvise((void *) begin, end - begin, MADV_HUGEPAGE); // without huge pages it is merely slower
+    return (struct pages) { (void *) begin, begin < end ? end - begin : 0 };
+}
+
+int les_os_commit(void * addr, size_t n_bytes) {
+    const uintptr_t page  = (uintptr_t) sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t) addr / page * page;
+    if (mprotect((void *) begin, (uintptr_t) addr + n_bytes - begin, PROT_READ | PROT_WRITE) != 0) {
+        return -1;
+    }
+    les_os_advise_huge(addr, n_bytes);
+    return 0;
+}
+
+void les_os_decommit(void * addr, size_t n_bytes) {
+    const struct pages whole = pages_in(addr, n_bytes);
+    if (whole.n_bytes > 0) {
+        // First the pages, beside which others may take theirs; then the right to use them, and the promise of memory.
+        madvise(whole.begin, whole.n_bytes, MADV_DONTNEED);
+        mmap(whole.begin, whole.n_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
+}
+
+void les_os_advise_huge(void * addr, size_t n_bytes) {
+    const struct pages whole = pages_in(addr, n_bytes);
+    if (whole.n_bytes > 0) {
+        madvise(whole.begin, whole.n_bytes, MADV_HUGEPAGE); // without huge pages it is merely slower
     }
 }
 

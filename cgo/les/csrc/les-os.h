@@ -10,9 +10,14 @@
 void * les_os_reserve(size_t n_bytes);
 void   les_os_unreserve(void * addr, size_t n_bytes);
 
-// Zeroed memory on a huge-page boundary, huge pages asked for where the system has them; NULL on failure.
+// Address space on a huge-page boundary for memory that comes and goes; NULL on failure.
 void * les_os_alloc(size_t n_bytes);
 void   les_os_free(void * addr, size_t n_bytes);
+
+// Lets the range be used, zeroed where it has not been, huge pages asked for where the system has them. 0, or -1 on failure.
+int  les_os_commit(void * addr, size_t n_bytes);
+// Gives what is behind the whole pages of the range back to the system; it must be committed before it is used again.
+void les_os_decommit(void * addr, size_t n_bytes);
 
 // Asks for huge pages behind memory that has not been used yet. Advice only.
 void les_os_advise_huge(void * addr, size_t n_bytes);

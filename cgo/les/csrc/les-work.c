@@ -22,7 +22,7 @@ static uint32_t les_entry_word(const struct les_node * node, const struct les_en
 // Checked in all builds: a wrong word of the scheduler must fail the step, not read outside the arena.
 static bool les_word_has_slot(const struct les_model * model, uint32_t word) {
     const uint32_t number = word >> LES_WORD_SLOT_SHIFT; // slot plus one
-    return number >= 1 && number <= (uint32_t) model->n_slots;
+    return number >= 1 && number <= (uint32_t) model->n_slots_max;
 }
 
 static bool les_claim_second(struct les_node * node, struct les_entry * e, uint32_t word, char * tmp) {

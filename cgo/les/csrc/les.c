@@ -53,33 +53,60 @@ void les_model_unref(struct les_model * model) {
     free(model);
 }
 
-int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks) {
-    if (model->n_layers == 0 || n_slots < 1 || n_slots > LES_MAX_SLOTS || model->arena) {
-        les_model_errorf(model, "les_model_open: %d layers, %d slots, %s", model->n_layers, n_slots, model->arena ? "opened before" : "new");
-        return -1;
-    }
+// Reserves the arena and the table of words. False, with an error set, where there is no room.
+static bool open_arena(struct les_model * model, int32_t n_slots, int32_t n_slots_max) {
     const struct les_layer * last = &model->layers[model->n_layers - 1];
     const size_t n_words = last->word0 + (size_t) last->info.n_expert;
-    if (model->slot_bytes > SIZE_MAX / 2 / (size_t) n_slots) {
-        les_model_errorf(model, "%d expert slots of %llu bytes are more than can be addressed", n_slots, (unsigned long long) model->slot_bytes);
-        return -1;
+    if (model->slot_bytes > SIZE_MAX / 2 / (size_t) n_slots_max) {
+        les_model_errorf(model, "%d expert slots of %llu bytes are more than can be addressed", n_slots_max, (unsigned long long) model->slot_bytes);
+        return false;
     }
     model->words       = calloc(n_words, sizeof(*model->words));
-    model->arena_bytes = (size_t) n_slots * (size_t) model->slot_bytes;
+    model->arena_bytes = (size_t) n_slots_max * (size_t) model->slot_bytes;
     model->arena       = les_os_alloc(model->arena_bytes);
+    model->n_slots     = 0;
+    model->n_slots_max = n_slots_max;
     if (!model->words || !model->arena) {
-        les_model_errorf(model, "cannot allocate %zu bytes for %d expert slots", model->arena_bytes, n_slots);
-        if (model->arena) {
-            les_os_free(model->arena, model->arena_bytes);
-        }
-        free(model->words);
-        model->arena = NULL;
-        model->words = NULL;
+        les_model_errorf(model, "cannot reserve %zu bytes for %d expert slots", model->arena_bytes, n_slots_max);
+    } else if (les_model_resize(model, n_slots) == 0) {
+        return true;
+    }
+    if (model->arena) {
+        les_os_free(model->arena, model->arena_bytes);
+    }
+    free(model->words);
+    model->arena = NULL;
+    model->words = NULL;
+    return false;
+}
+
+int32_t les_model_open(struct les_model * model, int32_t n_slots, int32_t n_slots_max, const struct les_callbacks * callbacks) {
+    if (model->n_layers == 0 || n_slots < 1 || n_slots > n_slots_max || n_slots_max > LES_MAX_SLOTS || model->arena) {
+        les_model_errorf(model, "les_model_open: %d layers, %d slots of %d, %s", model->n_layers, n_slots, n_slots_max, model->arena ? "opened before" : "new");
         return -1;
     }
-    model->n_slots   = n_slots;
+    if (!open_arena(model, n_slots, n_slots_max)) {
+        return -1;
+    }
     model->callbacks = *callbacks;
     atomic_store_explicit(&model->open, 1, memory_order_release);
+    return 0;
+}
+
+int32_t les_model_resize(struct les_model * model, int32_t n_slots) {
+    if (!model->arena || n_slots < 1 || n_slots > model->n_slots_max) {
+        les_model_errorf(model, "les_model_resize: %d slots of %d", n_slots, model->arena ? model->n_slots_max : 0);
+        return -1;
+    }
+    const size_t now = (size_t) n_slots        * (size_t) model->slot_bytes;
+    const size_t was = (size_t) model->n_slots * (size_t) model->slot_bytes;
+    if (now < was) {
+        les_os_decommit(model->arena + now, was - now);
+    } else if (now > was && les_os_commit(model->arena + was, now - was) != 0) {
+        les_model_errorf(model, "the system has no memory for %d expert slots of %llu bytes", n_slots, (unsigned long long) model->slot_bytes);
+        return -1;
+    }
+    model->n_slots = n_slots;
     return 0;
 }
 
@@ -153,7 +180,7 @@ void les_model_set_lookahead(struct les_model * model, int32_t layer, int32_t n_
 }
 
 void les_model_set_apart(struct les_model * model, bool apart) {
-    model->apart = apart;
+    atomic_store_explicit(&model->apart, apart, memory_order_relaxed);
 }
 
 void les_model_set_ready_first(struct les_model * model, bool ready_first) {

@@ -17,9 +17,19 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les-router.c
     ${GGML_LES_DIR}/les-file.c
     ${GGML_LES_DIR}/les-graph.c
+    ${GGML_LES_DIR}/les-option.c
+    ${GGML_LES_DIR}/les-fit.c
+    ${GGML_LES_DIR}/les-override.cpp
+    ${GGML_LES_DIR}/les-library.c
+    ${GGML_LES_DIR}/les-host.c
+    ${GGML_LES_DIR}/les-report.c
     ${GGML_LES_DIR}/les-os-${LES_OS}.c)
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
+
+# The hooks look at how a model is to be loaded; ggml is not linked to anything of llama.cpp for that.
+set_source_files_properties(${GGML_LES_DIR}/les-host.c PROPERTIES INCLUDE_DIRECTORIES ${CMAKE_CURRENT_SOURCE_DIR}/../../include)
+target_link_libraries(ggml-base PRIVATE ${CMAKE_DL_LIBS})
 
 function(les_add_cpu_sources target)
     target_sources(${target} PRIVATE

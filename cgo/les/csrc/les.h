@@ -102,11 +102,17 @@ LES_API int32_t les_model_seal(struct les_model * model);
 // each file, before the first graph. Returns 0, or -1 with an error set.
 LES_API int32_t les_model_set_file(struct les_model * model, int32_t file, const char * path);
 
-// Allocates the arena (n_slots slots) and starts to accept graphs. Returns 0, or -1 with an error set.
-LES_API int32_t les_model_open(struct les_model * model, int32_t n_slots, const struct les_callbacks * callbacks);
+// Reserves addresses for an arena of n_slots_max slots, memory for n_slots of them, and starts to accept graphs. Returns 0, or
+// -1 with an error set.
+LES_API int32_t les_model_open(struct les_model * model, int32_t n_slots, int32_t n_slots_max, const struct les_callbacks * callbacks);
 
-// Puts memory behind one part of the arena, so that no read has to wait for the system to clear pages. Takes no lock and
-// may run beside everything else until les_model_unref.
+// Has memory for the first n_slots slots and none for the others, which nobody may touch from before this call until after the
+// one that brings them back. May run beside everything but another call of it and les_model_populate. Returns 0, or -1 with an
+// error set; then there is memory for what there was before.
+LES_API int32_t les_model_resize(struct les_model * model, int32_t n_slots);
+
+// Puts memory behind one part of the slots there are, so that no read has to wait for the system to clear pages. Takes no lock
+// and may run beside everything else until les_model_unref.
 LES_API void les_model_populate(struct les_model * model, uint64_t off, uint64_t n_bytes);
 
 // No callback is made after this returns; graphs that still run fail.
@@ -131,8 +137,8 @@ LES_API void les_model_set_lookahead(struct les_model * model, int32_t layer, in
 // all its experts are in memory, which is what ready-first is measured against; a step with more experts than slots is as before.
 LES_API void les_model_set_ready_first(struct les_model * model, bool ready_first);
 
-// A node for each product of a layer instead of a fused one, for who wants to see what goes into them. To be set between
-// les_model_seal and the first graph.
+// A node for each product of a layer instead of a fused one, for who wants to see what goes into them. To be set after
+// les_model_seal, and before a context is made whose graphs are looked at.
 LES_API void les_model_set_apart(struct les_model * model, bool apart);
 
 LES_API struct les_counters les_model_counters(struct les_model * model);

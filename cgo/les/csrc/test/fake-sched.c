@@ -226,7 +226,7 @@ void fake_sched_init(struct fake_sched * s, struct fake_model * m, int32_t n_slo
         expert_of(s, i)->slot = -1;
     }
     const struct les_callbacks callbacks = fake_sched_callbacks(s);
-    CHECK(les_model_open(m->les, n_slots, &callbacks) == 0);
+    CHECK(les_model_open(m->les, n_slots, n_slots, &callbacks) == 0);
     CHECK(pthread_mutex_init(&s->lock, NULL) == 0 && pthread_cond_init(&s->work, NULL) == 0);
     CHECK(pthread_create(&s->thread, NULL, fake_sched_main, s) == 0);
 }

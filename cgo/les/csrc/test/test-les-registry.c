@@ -75,7 +75,7 @@ static void check_error(struct les_model * model, const char * part) {
 
 static void check_open_refused(struct les_model * model) {
     const struct les_callbacks none = { 0 };
-    CHECK(les_model_open(model, 4, &none) == -1);
+    CHECK(les_model_open(model, 4, 4, &none) == -1);
     check_error(model, "les_model_open");
 }
 
@@ -294,20 +294,43 @@ static void blocks_are_in_order_with_gaps(void) {
     load_end(&l);
 }
 
+// A model with three slots that are full of ones, and room for five.
+static void slots_come_and_go(struct les_model * model) {
+    const size_t    n_bytes = (size_t) les_model_slot_bytes(model);
+    const uint8_t * arena   = les_model_arena(model);
+    CHECK(les_model_resize(model, 0) == -1);
+    check_error(model, "0 slots of 5");
+    CHECK(les_model_resize(model, 6) == -1);
+    check_error(model, "6 slots of 5");
+    CHECK(les_model_resize(model, 1) == 0);
+    CHECK(les_model_resize(model, 5) == 0);
+    CHECK(les_model_arena(model) == arena);
+    for (size_t i = 0; i < 5*n_bytes; i += 64) {
+        CHECK(arena[i] == (i < n_bytes));
+    }
+    memset(les_model_arena(model), 1, 5*n_bytes);
+    les_model_populate(model, 0, 5*n_bytes);
+}
+
 static void open_wants_slots_and_happens_once(void) {
     const struct les_callbacks none = { 0 };
     struct load l;
     struct les_model * model = load_names(&l, two_blocks, NULL);
     check_open_refused(model); // not sealed
     CHECK(les_model_seal(model) == 2);
-    CHECK(les_model_open(model, 0, &none) == -1);
+    CHECK(les_model_open(model, 0, 3, &none) == -1);
     check_error(model, "0 slots");
-    CHECK(les_model_open(model, 1 << 24, &none) == -1); // a word has 24 bits for the slot
+    CHECK(les_model_open(model, 4, 3, &none) == -1);
+    check_error(model, "4 slots of 3");
+    CHECK(les_model_open(model, 1 << 24, 1 << 24, &none) == -1); // a word has 24 bits for the slot
     check_error(model, "slots");
+    CHECK(les_model_resize(model, 1) == -1);
+    check_error(model, "les_model_resize");
     CHECK(les_model_arena(model) == NULL);
-    CHECK(les_model_open(model, 3, &none) == 0);
+    CHECK(les_model_open(model, 3, 5, &none) == 0);
     CHECK((uintptr_t) les_model_arena(model) % LES_ALIGN == 0);
     memset(les_model_arena(model), 1, 3*les_model_slot_bytes(model));
+    slots_come_and_go(model);
     check_open_refused(model);
     les_model_close(model);
     les_model_close(model);

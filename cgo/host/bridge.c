@@ -1,0 +1,31 @@
+#include "bridge.h"
+#include "_cgo_export.h"
+
+static uintptr_t bridge_load_begin(const struct les_options * options) {
+    return lesHostLoadBegin((struct les_options *) options);
+}
+
+static int32_t bridge_load_end(uintptr_t model, const char * const * paths, size_t n_paths) {
+    return lesHostLoadEnd(model, (char **) paths, n_paths);
+}
+
+static int32_t bridge_context_made(uintptr_t model, struct llama_context * lctx) {
+    return lesHostContextMade(model, lctx);
+}
+
+int32_t les_host_bridge_register(void) {
+    static const struct les_host host = {
+        .abi           = LES_HOST_ABI,
+        .load_begin    = bridge_load_begin,
+        .load_end      = bridge_load_end,
+        .context_begin = lesHostContextBegin,
+        .context_made  = bridge_context_made,
+        .model_free    = lesHostModelFree,
+        .plan          = lesHostPlan,
+        .stats         = lesHostStats,
+        .set_budget    = lesHostSetBudget,
+        .set_slots     = lesHostSetSlots,
+        .pressure      = lesHostPressure,
+    };
+    return les_host_register(&host);
+}

@@ -1,0 +1,176 @@
+#include "les-fit.h"
+#include "les-impl.h"
+
+#include "gguf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+// the model
+
+static uint64_t les_file_bytes(const char * path) {
+    FILE * file = fopen(path, "rb");
+    if (!file) {
+        return 0;
+    }
+    struct stat info;
+    const bool known = fstat(fileno(file), &info) == 0 && info.st_size > 0;
+    fclose(file);
+    return known ? (uint64_t) info.st_size : 0;
+}
+
+// A whole number of the metadata, 0 where there is none; of an array, its largest.
+static int64_t les_meta_number(const struct gguf_context * gguf, const char * key) {
+    const int64_t id = gguf_find_key(gguf, key);
+    if (id < 0) {
+        return 0;
+    }
+    switch (gguf_get_kv_type(gguf, id)) {
+        case GGUF_TYPE_UINT16: return gguf_get_val_u16(gguf, id);
+        case GGUF_TYPE_INT32:  return gguf_get_val_i32(gguf, id);
+        case GGUF_TYPE_UINT32: return gguf_get_val_u32(gguf, id);
+        case GGUF_TYPE_INT64:  return gguf_get_val_i64(gguf, id);
+        case GGUF_TYPE_UINT64: return (int64_t) gguf_get_val_u64(gguf, id);
+        case GGUF_TYPE_ARRAY:  break;
+        default:               return 0;
+    }
+    const enum gguf_type kind = gguf_get_arr_type(gguf, id);
+    if (kind != GGUF_TYPE_INT32 && kind != GGUF_TYPE_UINT32) {
+        return 0;
+    }
+    const int32_t * values = gguf_get_arr_data(gguf, id);
+    int64_t largest = 0;
+    for (size_t i = 0; i < gguf_get_arr_n(gguf, id); i++) {
+        largest = values[i] > largest ? values[i] : largest;
+    }
+    return largest;
+}
+
+// A number under a key that begins with the name of the architecture.
+static int32_t les_arch_number(const struct gguf_context * gguf, const char * name) {
+    const int64_t id = gguf_find_key(gguf, "general.architecture");
+    if (id < 0 || gguf_get_kv_type(gguf, id) != GGUF_TYPE_STRING) {
+        return 0;
+    }
+    char key[256];
+    snprintf(key, sizeof(key), "%s.%s", gguf_get_val_str(gguf, id), name);
+    return (int32_t) les_meta_number(gguf, key);
+}
+
+// Bytes of the parts of a split model, whose names differ in their number only.
+static uint64_t les_parts_bytes(const char * path, int64_t n_parts) {
+    char end[64];
+    snprintf(end, sizeof(end), "-%05d-of-%05d.gguf", 1, (int) n_parts);
+    const size_t n = strlen(path), n_end = strlen(end);
+    if (n < n_end || strcmp(path + n - n_end, end) != 0) {
+        return les_file_bytes(path)*(uint64_t) n_parts; // named otherwise: parts are about equally large
+    }
+    char * part = malloc(n + 32);
+    uint64_t sum = 0;
+    for (int64_t i = 0; part && i < n_parts; i++) {
+        snprintf(part, n + 32, "%.*s-%05d-of-%05d.gguf", (int) (n - n_end), path, (int) i + 1, (int) n_parts);
+        sum += les_file_bytes(part);
+    }
+    free(part);
+    return sum;
+}
+
+struct les_look les_look_at(const char * path) {
+    struct les_look look = { 0 };
+    struct gguf_context * gguf = gguf_init_from_file(path, (struct gguf_init_params) { .no_alloc = true });
+    if (!gguf) {
+        return look;
+    }
+    look.read    = true;
+    look.experts = les_arch_number(gguf, "expert_count");
+    look.blocks  = les_arch_number(gguf, "block_count");
+    const int64_t n_parts = les_meta_number(gguf, "split.count");
+    look.n_bytes = n_parts > 1 && n_parts <= 9999 ? les_parts_bytes(path, n_parts) : les_file_bytes(path);
+    gguf_free(gguf);
+    return look;
+}
+
+// the memory
+
+// Calls fn with each line of a small text file of the system; false where it cannot be read.
+static bool les_each_line(const char * name, void (*fn)(const char * line, void * user), void * user) {
+    FILE * file = fopen(name, "r");
+    if (!file) {
+        return false;
+    }
+    char line[4096];
+    while (fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = 0;
+        fn(line, user);
+    }
+    fclose(file);
+    return true;
+}
+
+static void les_take_available(const char * line, void * user) {
+    uint64_t kib;
+    if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
+        *(uint64_t *) user = kib << 10;
+    }
+}
+
+static void les_take_limit(const char * line, void * user) {
+    uint64_t limit;
+    // No limit is the word max, or in the first version of the interface the largest number of pages.
+    if (sscanf(line, "%" SCNu64, &limit) == 1 && limit < (uint64_t) 1 << 60) {
+        *(uint64_t *) user = limit;
+    }
+}
+
+static uint64_t les_less(uint64_t a, uint64_t b) {
+    return a == 0 || (b != 0 && b < a) ? b : a; // 0 is none
+}
+
+// Each group is bound by those above it.
+uint64_t les_memory_least_limit(const char * root, const char * group, const char * file) {
+    char at[4096], name[8400];
+    uint64_t least = 0;
+    snprintf(at, sizeof(at), "%s", group);
+    for (;;) {
+        uint64_t limit = 0;
+        snprintf(name, sizeof(name), "%s%s/%s", root, at, file);
+        if (les_each_line(name, les_take_limit, &limit)) {
+            least = les_less(least, limit);
+        }
+        char * slash = strrchr(at, '/');
+        if (!slash || at[0] == 0) {
+            return least;
+        }
+        *slash = 0;
+    }
+}
+
+// A line of /proc/self/cgroup: number, controllers, path. The second version of the interface has no controllers.
+static void les_take_group(const char * line, void * user) {
+    const char * controllers = strchr(line, ':');
+    const char * path        = controllers ? strchr(controllers + 1, ':') : NULL;
+    if (!path) {
+        return;
+    }
+    const size_t n = (size_t) (path - controllers - 1);
+    if (n == 0) {
+        *(uint64_t *) user = les_less(*(uint64_t *) user, les_memory_least_limit("/sys/fs/cgroup", path + 1, "memory.max"));
+    } else if (n == 6 && strncmp(controllers + 1, "memory", 6) == 0) {
+        *(uint64_t *) user = les_less(*(uint64_t *) user, les_memory_least_limit("/sys/fs/cgroup/memory", path + 1, "memory.limit_in_bytes"));
+    }
+}
+
+uint64_t les_memory_group_limit(void) {
+    uint64_t least = 0;
+    les_each_line("/proc/self/cgroup", les_take_group, &least);
+    return least;
+}
+
+uint64_t les_memory_available(void) {
+    uint64_t available = 0;
+    les_each_line("/proc/meminfo", les_take_available, &available);
+    return available ? les_less(available, les_memory_group_limit()) : 0;
+}

@@ -1,0 +1,39 @@
+// A quick look at a model and at the memory there is, before anything is loaded: does it have routed experts, and does it fit?
+// The exact plan is made later, by whoever streams.
+
+#pragma once
+
+#include "les.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// The part of the free memory that is planned for; the rest is left to page tables and to other programs.
+#define LES_BUDGET_SHARE 0.9
+
+struct les_look {
+    bool     read;    // the first file has metadata that could be read
+    int32_t  experts; // of a layer, as the metadata say
+    int32_t  blocks;
+    uint64_t n_bytes; // of all files
+};
+
+// path is that of the only file or of the first part.
+LES_API struct les_look les_look_at(const char * path);
+
+// The first name of a tensor of experts that the pattern of a buffer-type override matches, NULL if there is none. The text
+// lives until the next call on this thread.
+LES_API const char * les_override_hits(const char * pattern, int32_t n_blocks);
+
+// Bytes that can be used without swapping, within the limits of the control groups of this process; 0 where the system does
+// not tell. The second is the least limit of the groups alone, 0 where there is none.
+LES_API uint64_t les_memory_available(void);
+LES_API uint64_t les_memory_group_limit(void);
+
+// The least limit of a group and of those above it, below the folder root; 0 where there is none.
+LES_API uint64_t les_memory_least_limit(const char * root, const char * group, const char * file);
+
+#ifdef __cplusplus
+}
+#endif

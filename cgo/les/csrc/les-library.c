@@ -1,0 +1,103 @@
+// The engine is Go, whose runtime starts with its library and stays for good: the library is opened in processes that want it,
+// and never closed.
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE // dladdr
+#endif
+
+#include "les-library.h"
+#include "les.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#ifdef _WIN32
+
+const char * les_library_open_engine(void) {
+    return "this system has no way to open liblesext-engine";
+}
+
+int64_t les_library_process(void) {
+    return 0;
+}
+
+#else
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <unistd.h>
+
+#ifdef __APPLE__
+#    define LES_ENGINE "liblesext-engine.dylib"
+#else
+#    define LES_ENGINE "liblesext-engine.so"
+#endif
+
+static _Thread_local char les_why[1024];
+
+// Threads that the engine starts inherit this thread's signal mask. With the signals of the program blocked in them, its
+// handlers run on its own threads, whose stacks they expect. What Go's runtime needs is left to it: faults, and the signals by
+// which it stops and samples its threads.
+static void les_block_signals(sigset_t * before) {
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF, SIGURG };
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t i = 0; i < sizeof(own)/sizeof(own[0]); i++) {
+        sigdelset(&all, own[i]);
+    }
+    pthread_sigmask(SIG_BLOCK, &all, before);
+}
+
+// Opens a library beside the one that this function is in.
+static void * les_open_beside(const char * name) {
+    static const char here = 0;
+    Dl_info info;
+    char path[4096];
+    if (!dladdr(&here, &info) || !info.dli_fname) {
+        return NULL;
+    }
+    const char * slash = strrchr(info.dli_fname, '/');
+    const int n = slash ? (int) (slash - info.dli_fname) : 0;
+    if (!slash || snprintf(path, sizeof(path), "%.*s/%s", n, info.dli_fname, name) >= (int) sizeof(path)) {
+        return NULL;
+    }
+    if (access(path, F_OK) != 0) {
+        return NULL;
+    }
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static const char * les_refuse_library(const char * reason) {
+    snprintf(les_why, sizeof(les_why), "%s", reason ? reason : "no reason given");
+    return les_why;
+}
+
+const char * les_library_open_engine(void) {
+    sigset_t before;
+    les_block_signals(&before);
+    dlerror();
+    void * library = les_open_beside(LES_ENGINE);
+    const char * reason = library ? NULL : dlerror(); // of a file that is there
+    if (!library && !reason) {
+        library = dlopen(LES_ENGINE, RTLD_NOW | RTLD_LOCAL);
+        reason  = library ? NULL : dlerror();
+    }
+    if (!library) {
+        reason = les_refuse_library(reason);
+    } else {
+        void * found = dlsym(library, "les_engine_register");
+        int32_t (*start)(void) = NULL;
+        memcpy(&start, &found, sizeof(start)); // ISO C has no cast from an object pointer to a function pointer
+        reason = !start     ? les_refuse_library(LES_ENGINE " has no les_engine_register") :
+                 start() != 0 ? les_refuse_library(LES_ENGINE " is of another version than libllama") : NULL;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return reason;
+}
+
+int64_t les_library_process(void) {
+    return (int64_t) getpid();
+}
+
+#endif

@@ -1,0 +1,148 @@
+// What llama.cpp's programs call to offer LES: options of their command lines, columns of llama-bench, what llama-server
+// tells and is asked. It knows none of their types: they come as template arguments, so that every change of the
+// programs themselves is one line, LES_HOOK(call).
+
+#pragma once
+
+#include "les-report.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define LES_HOOK(...) __VA_ARGS__
+
+// The whole text of a report.
+inline std::string les_text_of(size_t (*report)(char *, size_t)) {
+    std::string text(report(nullptr, 0) + 512, '\0'); // numbers may grow meanwhile
+    const size_t n = report(&text[0], text.size());
+    text.resize(n < text.size() ? n : text.size() - 1);
+    return text;
+}
+
+// options
+
+inline void les_set_option(const char * name, const char * value) {
+    if (const char * reason = les_option_set(name, value)) {
+        throw std::invalid_argument(reason);
+    }
+}
+
+// Adds the flags to a list of Arg whose handlers take Params. Handlers hold no state, so there is one for each flag.
+template <typename Arg, typename Params, int I = 0, typename Add>
+void les_add_options(Add & add) {
+    if constexpr (I < LES_N_FLAGS) {
+        const les_flag flag = les_report_flag(I);
+        add(Arg({ flag.flag }, flag.hint, flag.help, [](Params &, const std::string & value) {
+            les_set_option(les_report_flag(I).name, value.c_str());
+        }));
+        les_add_options<Arg, Params, I + 1>(add);
+    }
+}
+
+// llama-bench
+
+// The paths of models that were asked for.
+inline std::vector<std::string> & les_bench_models() {
+    static std::vector<std::string> models;
+    return models;
+}
+
+// Takes argument i and its value if the flag is one of LES. It looks at the models too.
+inline bool les_bench_option(const std::string & arg, int & i, int argc, char ** argv) {
+    const char * value = i + 1 < argc ? argv[i + 1] : nullptr;
+    if (value && (arg == "-m" || arg == "--model")) {
+        les_bench_models().push_back(value);
+    }
+    for (int32_t f = 0; f < LES_N_FLAGS; f++) {
+        const les_flag flag = les_report_flag(f);
+        if (arg == flag.flag) {
+            if (!value) {
+                throw std::invalid_argument("a value is missing");
+            }
+            les_set_option(flag.name, value);
+            i++;
+            return true;
+        }
+    }
+    return false;
+}
+
+inline void les_bench_usage() {
+    printf("\nexperts streamed from flash:\n");
+    for (int32_t f = 0; f < LES_N_FLAGS; f++) {
+        const les_flag flag = les_report_flag(f);
+        printf("  %-16s %-14s %s\n", flag.flag, flag.hint, flag.help);
+    }
+}
+
+// The fields and, if one of the models is to be streamed, the columns behind them.
+inline std::vector<std::string> les_bench_fields(std::vector<std::string> fields) {
+    for (const std::string & path : les_bench_models()) {
+        if (les_host_would_stream(path.c_str())) {
+            fields.insert(fields.end(), { "les_slots", "les_budget", "les_hit_rate" });
+            break;
+        }
+    }
+    return fields;
+}
+
+inline bool les_bench_is_number(const std::string & field) {
+    return field.compare(0, 4, "les_") == 0;
+}
+
+// Adds the values of the columns if n fields are wanted: of the test that has just ended, its warm-up included.
+inline void les_bench_values(std::vector<std::string> & values, size_t n) {
+    static les_stats before = {};
+    static double    rate   = 0;
+    if (values.size() == n) {
+        return;
+    }
+    les_plan  plan = {};
+    les_stats now  = {};
+    const llama_model * model = les_host_first_model();
+    if (model && les_host_plan(model, &plan) == 0 && les_host_stats(model, &now) == 0 && now.lookups != before.lookups) {
+        if (now.lookups < before.lookups) {
+            before = {}; // another model
+        }
+        rate   = double(now.hits - before.hits)/double(now.lookups - before.lookups);
+        before = now;
+    }
+    values.push_back(std::to_string(plan.slot_count));
+    values.push_back(std::to_string(plan.budget));
+    values.push_back(std::to_string(model ? rate : 0));
+}
+
+// llama-server
+
+// POST /les: {"budget": "3G"} or a number of bytes, {"slots": 4} or a word of --les-slots; without either nothing changes. The
+// answer is the plan.
+template <typename Result, typename Json, typename Request>
+std::unique_ptr<Result> les_change(const Request & request) {
+    const Json body  = request.body.empty() ? Json::object() : Json::parse(request.body);
+    const bool known = body.is_object() && body.size() == body.contains("budget") + body.contains("slots");
+    if (!known || body.size() > 1) {
+        throw std::invalid_argument("want {\"budget\": SIZE} or {\"slots\": NUMBER}");
+    }
+    const llama_model * model = les_host_first_model();
+    if (!model) {
+        throw std::invalid_argument("no model of this process is streamed");
+    }
+    for (const char * name : { "budget", "slots" }) {
+        if (body.contains(name)) {
+            const Json &      value = body.at(name);
+            const std::string text  = value.is_string() ? value.template get<std::string>() : value.dump();
+            if (les_host_change(model, name, text.c_str()) != 0) {
+                throw std::invalid_argument(les_host_last_error());
+            }
+        }
+    }
+    auto result  = std::make_unique<Result>();
+    result->data = les_text_of(les_report_plan);
+    return result;
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// streams is the line that the engine writes when it opens; with slots at the
+// floor most experts are read.
+const streams = "LES: 8 expert slots for 144 experts"
+
+func TestProgramsOfLlamaCppStreamByTheEnvironment(t *testing.T) {
+	text := filepath.Join(root, "models/heldout.txt")
+	tests := []struct {
+		name    string
+		args    []string
+		results *regexp.Regexp // what of the output must be the same
+	}{
+		{"llama-completion", []string{"-m", model, "-p", "func main() {", "-n", "24", "--temp", "0", "-no-cnv", "-c", "256"}, regexp.MustCompile(`(?s)^.+$`)},
+		{"llama-perplexity", []string{"-m", model, "-f", text, "-c", "256", "--chunks", "2"}, regexp.MustCompile(`\[1\][0-9.]+,\[2\][0-9.]+`)},
+		{"llama-bench", []string{"-m", model, "-p", "8", "-n", "8", "-r", "1", "-v"}, regexp.MustCompile(`\| +tg8`)},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			program := filepath.Join(binDir(t), test.name)
+			args := append(test.args, "-t", "2")
+			if test.name != "llama-bench" {
+				args = append(args, "--no-repack", "-v")
+			}
+			resident := succeed(t, []string{"LES=off"}, program, args...)
+			streamed := succeed(t, []string{"LES_SLOTS=floor"}, program, args...)
+			want, got := test.results.FindString(resident.stdout), test.results.FindString(streamed.stdout)
+			if want == "" || want != got {
+				t.Errorf("resident: %q\nstreamed: %q", want, got)
+			}
+			if strings.Contains(resident.stderr, "LES: ") {
+				t.Error("LES says something although it is off")
+			}
+			if !strings.Contains(streamed.stdout+streamed.stderr, streams) {
+				t.Errorf("nothing was streamed: %s", streamed.stderr)
+			}
+		})
+	}
+}

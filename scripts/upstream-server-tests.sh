@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# llama.cpp's own tests of its server (tools/server/tests), on models/les-ref.gguf in place
+# of what they would download: once with LES off, once with experts streamed. Prints a
+# table of what passed, and fails where a test passes only with LES off. Takes half an
+# hour. Arguments go to pytest.
+#
+#   scripts/upstream-server-tests.sh unit/test_completion.py
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$(cd "${LES_BUILD_DIR:-$root/build}" && pwd)
+out=$build/upstream-server
+python=$build/venv-upstream/bin/python
+mkdir -p "$out"
+
+if [ ! -x "$python" ]; then
+    python3 -m venv "$build/venv-upstream"
+    "$python" -m pip install --quiet pytest pytest-timeout requests filelock numpy aiohttp prometheus-client wget openai
+fi
+
+# run runs the tests with variables of the environment; its name is that of the report.
+run() {
+    local name=$1
+    shift
+    (cd "$root/llama/llama.cpp/tools/server/tests" &&
+        env "$@" PYTHONPATH="$root/tools/client" PYTHONDONTWRITEBYTECODE=1 LES_TEST_MODEL="$root/models/les-ref.gguf" \
+            LLAMA_SERVER_BIN_PATH="$build/bin/llama-server" LLAMA_CACHE="$out/cache" \
+            "$python" -m pytest -p les_upstream -p no:cacheprovider -q --timeout 120 \
+            --junit-xml "$out/$name.xml" "${tests[@]}" >"$out/$name.log" 2>&1) || true
+}
+
+tests=("${@:-unit}")
+run off LES=off
+run on LES=on LES_SLOTS=1
+"$python" "$root/tools/client/upstream_report.py" "$out/off.xml" "$out/on.xml"
