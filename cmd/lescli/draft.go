@@ -23,6 +23,8 @@ type draftOptions struct {
 	max   int    // most tokens of a draft
 	given bool   // max was asked for
 	width int    // verify always so many tokens, 0 as many as pay
+
+	synthetic syntheticDraft // what bench drafts without a drafter
 }
 
 func draftFlags() []cli.Flag {
@@ -87,6 +89,7 @@ type drafting struct {
 	kind    string
 	model   *llama.Model // nil where the drafter has none of its own
 	drafter proposer
+	config  dspark.Config
 	control *dspark.Controller
 
 	tokens      []llama.Token // of this draft
@@ -112,6 +115,9 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		return nil, errors.New("refused tokens cannot be taken back from the state of this model")
 	}
 	d := &drafting{kind: opts.kind}
+	if opts.kind == draftSynthetic {
+		return d, d.start(&synthetic{syntheticDraft: opts.synthetic, max: opts.max}, opts.width, file)
+	}
 	defer func() {
 		if err != nil {
 			d.Close()
@@ -146,14 +152,14 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 // start puts a drafter under a controller.
 func (d *drafting) start(drafter proposer, width int, file *modelFile) error {
 	d.drafter = drafter
-	config := dspark.Config{Max: drafter.Max(), Sequential: drafter.Sequential(), Fixed: min(width, drafter.Max())}
+	d.config = dspark.Config{Max: drafter.Max(), Sequential: drafter.Sequential(), Fixed: min(width, drafter.Max())}
 	if len(file.layers) > 0 {
-		config.Experts, config.Used = file.Experts, file.Used
+		d.config.Experts, d.config.Used = file.Experts, file.Used
 	}
-	if err := config.Validate(); err != nil {
+	if err := d.config.Validate(); err != nil {
 		return err
 	}
-	d.control = dspark.New(config)
+	d.control = dspark.New(d.config)
 	return nil
 }
 

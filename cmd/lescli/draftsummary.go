@@ -40,9 +40,13 @@ type reliability struct {
 }
 
 func (d *drafting) summary() *draftSummary {
-	s := d.control.Stats()
+	return newDraftSummary(d.kind, d.control.Stats())
+}
+
+// newDraftSummary puts counts into the form of reports.
+func newDraftSummary(kind string, s dspark.Stats) *draftSummary {
 	sum := &draftSummary{
-		Type: d.kind, Max: d.drafter.Max(), Steps: s.Steps, Drafted: s.Drafted, Verified: s.Verified, Accepted: s.Accepted,
+		Type: kind, Max: len(s.Widths) - 1, Steps: s.Steps, Drafted: s.Drafted, Verified: s.Verified, Accepted: s.Accepted,
 		DraftSeconds: time.Duration(s.DraftNS).Seconds(), StepSeconds: time.Duration(s.StepNS).Seconds(),
 		Widths: []draftWidth{}, Confidences: []reliability{},
 	}

@@ -284,5 +284,8 @@ func (c *Controller) Begin() {
 	c.asked, c.given = 0, c.given[:0]
 }
 
-// Stats are the counts since New.
+// Stats are the counts since New or ResetStats.
 func (c *Controller) Stats() Stats { return c.count.clone() }
+
+// ResetStats begins to count anew; what was learnt stays.
+func (c *Controller) ResetStats() { c.count = newStats(c.config.Max) }
