@@ -83,6 +83,7 @@ type Controller struct {
 	accept acceptance
 	cost   costs
 	mode   mode
+	drift  drift
 
 	asked    int       // of the drafter, for this step
 	trial    bool      // this step's width is tried, not chosen
@@ -109,6 +110,9 @@ func New(config Config) *Controller {
 		count:    newStats(config.Max),
 	}
 }
+
+// Config is what New was given.
+func (c *Controller) Config() Config { return c.config }
 
 // Drafting tells whether the drafter is in use. While it is not, it need not be
 // kept up to date.
@@ -263,6 +267,7 @@ func (c *Controller) bestFixed() float64 {
 // Observe learns from a step.
 func (c *Controller) Observe(s Step) {
 	c.count.add(s, c.given)
+	s = c.steady(s)
 	c.cost.observe(s, c.asked)
 	c.accept.observe(s, c.given)
 	if c.config.Fixed > 0 {
@@ -276,6 +281,15 @@ func (c *Controller) Observe(s Step) {
 		c.accept.forget()
 	}
 	c.given = c.given[:0]
+}
+
+// steady is the step as it would usually have been.
+func (c *Controller) steady(s Step) Step {
+	if known := c.cost.step[s.Verified]; known.all >= driftSteps {
+		c.drift.observe(s.StepNS, known.value())
+	}
+	s.StepNS, s.DraftNS = c.drift.remove(s.StepNS), c.drift.remove(s.DraftNS)
+	return s
 }
 
 // Begin starts a new request: nothing of a draft that was not verified is left.
