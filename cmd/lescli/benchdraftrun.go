@@ -31,7 +31,11 @@ func (b *benchmark) record(round int) (tokens []llama.Token, err error) {
 	if err = b.feed(feedOf(tokens), 0, len(tokens), s.lctx.Batch()); err != nil {
 		return nil, err
 	}
-	sampler := llama.NewSampler(llama.SamplerParams{Temperature: b.settings.AnswerTemp, TopK: 40, TopP: 0.95, Seed: uint32(b.settings.Seed) + uint32(round)})
+	params := llama.SamplerParams{Temperature: b.settings.AnswerTemp, TopK: 40, TopP: 0.95, Seed: uint32(b.settings.Seed) + uint32(round)}
+	sampler, err := llama.NewSampler(s.model, params)
+	if err != nil {
+		return nil, err
+	}
 	defer sampler.Close()
 	for range b.settings.Decode {
 		token := sampler.Sample(s.lctx, -1)

@@ -105,7 +105,10 @@ func plainText(t *testing.T, s *session, prompt []llama.Token) []llama.Token {
 	for i, token := range prompt {
 		batch.Add(token, i, 0, i == len(prompt)-1)
 	}
-	sampler := llama.NewSampler(llama.SamplerParams{})
+	sampler, err := llama.NewSampler(s.model, llama.SamplerParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer sampler.Close()
 	for range draftTokens + 8 {
 		if err := s.decode(batch); err != nil {

@@ -114,6 +114,9 @@ func (s *session) settle(v verification) (err error) {
 // emit writes a token that was drawn for a position, and tells whether the
 // generation ends with it.
 func (g *generation) emit(ctx context.Context, token llama.Token, pos int) (stopped bool, err error) {
+	if token == llama.NoToken {
+		return true, llama.ErrNoToken
+	}
 	if g.session.model.EndsGeneration(token) {
 		g.stop = stopEnd
 		return true, nil

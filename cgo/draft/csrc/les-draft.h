@@ -64,6 +64,10 @@ int32_t les_draft_make(struct les_draft * draft, const llama_token * tokens, int
 // Tells how many tokens of the last draft were accepted.
 void les_draft_accept(struct les_draft * draft, int32_t n_accepted);
 
+// The grammar (GBNF) of a JSON schema, to be freed with les_draft_free; NULL with the reason in error.
+char * les_draft_grammar(const char * schema, char * error, size_t size);
+void   les_draft_free(char * text);
+
 #ifdef __cplusplus
 }
 #endif
