@@ -16,6 +16,7 @@ type benchDraft struct {
 	Kind, Path string
 	Max        int
 	MaxGiven   bool
+	Budget     int64
 	Synthetic  syntheticDraft
 }
 
@@ -29,6 +30,7 @@ func benchDraftFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "draft", Usage: "model that drafts: arms without drafts, with the controller, and with each of --draft-widths"},
 		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as for run; synthetic needs no drafter"},
+		draftBudgetFlag(),
 		&cli.IntFlag{Name: "draft-max", Value: draftMaxDefault, Usage: "most tokens of a draft"},
 		&cli.StringFlag{Name: "draft-widths", Usage: "fixed numbers of verified tokens, an arm for each (default: 1, 2, 4, ... and --draft-max)"},
 		&cli.Float64Flag{Name: "draft-temp", Usage: "temperature of the answer that all arms follow"},
@@ -67,7 +69,7 @@ func parseDraftArms(c *cli.Context) (arms draftArms, err error) {
 		}
 		return arms, nil
 	}
-	arms.draft = &benchDraft{Kind: opts.kind, Path: opts.path, Max: opts.max, MaxGiven: opts.given, Synthetic: opts.synthetic}
+	arms.draft = &benchDraft{Kind: opts.kind, Path: opts.path, Max: opts.max, MaxGiven: opts.given, Budget: opts.budgetBytes, Synthetic: opts.synthetic}
 	if arms.widths, err = parseWidths(c.String("draft-widths"), opts.max); err != nil {
 		return arms, err
 	}

@@ -52,7 +52,7 @@ func (s benchSettings) drafts() draftOptions {
 	if s.Draft == nil {
 		return draftOptions{}
 	}
-	return draftOptions{kind: s.Draft.Kind, path: s.Draft.Path, max: s.Draft.Max, given: s.Draft.MaxGiven, synthetic: s.Draft.Synthetic}
+	return draftOptions{kind: s.Draft.Kind, path: s.Draft.Path, max: s.Draft.Max, given: s.Draft.MaxGiven, budgetBytes: s.Draft.Budget, synthetic: s.Draft.Synthetic}
 }
 
 // textTokens is how many tokens of a text all samples take.

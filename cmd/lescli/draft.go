@@ -24,7 +24,9 @@ type draftOptions struct {
 	given bool   // max was asked for
 	width int    // verify always so many tokens, 0 as many as pay
 
-	synthetic syntheticDraft // what bench drafts without a drafter
+	budgetBytes int64          // for the drafter's experts, 0 when not given
+	stream      draftStream    // how these are streamed
+	synthetic   syntheticDraft // what bench drafts without a drafter
 }
 
 func draftFlags() []cli.Flag {
@@ -32,8 +34,13 @@ func draftFlags() []cli.Flag {
 		&cli.StringFlag{Name: "draft", Usage: "model that drafts tokens for this one to verify"},
 		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as llama.cpp names it: draft-dspark, draft-mtp, ngram-simple, ...; auto looks at the file of --draft"},
 		&cli.IntFlag{Name: "draft-max", Value: draftMaxDefault, Usage: "most tokens of a draft"},
+		draftBudgetFlag(),
 		&cli.IntFlag{Name: "draft-width", Usage: "verify always so many drafted tokens (default: as many as pay)"},
 	}
+}
+
+func draftBudgetFlag() cli.Flag {
+	return &cli.StringFlag{Name: "draft-budget", Usage: "memory for the experts of the drafter, if it has any, of their own (default: an eighth of --les-budget, or as --les-slots)"}
 }
 
 // parseDraft reads the --draft* flags.
@@ -47,6 +54,15 @@ func parseDraft(c *cli.Context) (draftOptions, error) {
 		return opts, usagef("--draft-max: %d is not between 1 and %d", opts.max, dspark.WidthMax)
 	case opts.width < 0 || opts.width > opts.max:
 		return opts, usagef("--draft-width: %d is not between 0 and --draft-max, which is %d", opts.width, opts.max)
+	}
+	if c.IsSet("draft-budget") {
+		var err error
+		if opts.budgetBytes, err = parseSize("draft-budget", c.String("draft-budget")); err != nil {
+			return opts, err
+		}
+		if opts.path == "" {
+			return opts, usagef("--draft-budget without --draft")
+		}
 	}
 	if opts.kind == draftAuto {
 		return opts.detect(c)
@@ -87,6 +103,8 @@ func (o draftOptions) fromTarget() bool {
 // drafting is what drafts tokens for one context, and what decides how many.
 type drafting struct {
 	kind    string
+	file    *modelFile   // of the drafter, nil where none of its experts are streamed
+	engine  engine       // of them, nil without
 	model   *llama.Model // nil where the drafter has none of its own
 	drafter proposer
 	config  dspark.Config
@@ -124,7 +142,7 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		}
 	}()
 	if opts.path != "" {
-		if d.model, err = llama.LoadModel(opts.path, llama.ModelParams{NextN: draft.UsesNextN(opts.kind)}); err != nil {
+		if err = d.load(opts.path, llama.ModelParams{NextN: draft.UsesNextN(opts.kind)}, opts.stream); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +164,10 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		}
 		return nil, fmt.Errorf("%s: cannot draft: %w", name, err)
 	}
-	return d, d.start(opened, opts.width, file)
+	if err = d.start(opened, opts.width, file); err == nil && d.file != nil {
+		err = d.stream(opts.path, opened.Context(), opts.stream)
+	}
+	return d, err
 }
 
 // start puts a drafter under a controller.
@@ -165,6 +186,11 @@ func (d *drafting) start(drafter proposer, width int, file *modelFile) error {
 
 // Close frees the drafter before its model.
 func (d *drafting) Close() {
+	if d.engine != nil {
+		d.engine.Close()
+	} else if d.file != nil {
+		draftStreaming.Disable()
+	}
 	if d.drafter != nil {
 		d.drafter.Close()
 	}
@@ -185,7 +211,11 @@ func (d *drafting) follow(batch *llama.Batch, before []llama.Token) error {
 	if !d.control.Drafting() {
 		return nil
 	}
-	return d.drafter.Process(batch, before)
+	err := d.drafter.Process(batch, before)
+	if err != nil && d.engine != nil {
+		err = errors.Join(err, d.engine.Err())
+	}
+	return err
 }
 
 // propose drafts what may follow tokens, the last of which is not computed, and

@@ -228,6 +228,7 @@ func verifyStep(t *testing.T, s *session, tokens []llama.Token, at, keep int) (b
 func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 	model := floatModel(t, referenceModel)
 	hybrid := floatModel(t, tinyModel(t, "tiny-qwen35moe-nextn"))
+	eagle := floatModel(t, tinyModel(t, "tiny-qwen3moe"))
 	want := map[string]string{}
 	for _, test := range []struct {
 		name, model string
@@ -243,6 +244,7 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 		{"draft-dflash", model, []string{"--draft", referenceDrafter(), "--draft-type", "draft-dflash", "--draft-max", "6"}},
 		{"ngram-cache on recurrent layers", hybrid, []string{"--draft-type", "ngram-cache"}},
 		{"draft-mtp", hybrid, []string{"--draft-type", "draft-mtp"}},
+		{"draft-eagle3", eagle, []string{"--draft", tinyModel(t, "tiny-eagle3")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := []string{"run", "-m", test.model, "-p", draftPrompt, "-n", "64", "--temp", "0", "-c", "512", "--les-slots", "floor"}
