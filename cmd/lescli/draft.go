@@ -82,9 +82,15 @@ func parseDraft(c *cli.Context) (draftOptions, error) {
 func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
 	o.kind = ""
 	if o.path != "" {
-		if _, err = readModelFile(o.path); err == nil {
-			o.kind, err = draft.TypeOf(o.path)
+		var file *modelFile
+		if file, err = readModelFile(o.path); err != nil {
+			return o, err
 		}
+		if file.arch == "eagle3" { // which llama.cpp wants to be told
+			o.kind = "draft-eagle3"
+			return o, nil
+		}
+		o.kind, err = draft.TypeOf(o.path)
 		return o, err
 	}
 	for _, name := range []string{"draft-max", "draft-width"} {

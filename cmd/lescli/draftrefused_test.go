@@ -39,7 +39,7 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 		"no layers":                      {exitError, []string{"target_layers"}, run("--draft", withoutKey(t, referenceDrafter(), "dflash.target_layers"), "--draft-type", "draft-dspark")},
 		"no block size":                  {exitError, []string{"block_size"}, run("--draft", withoutKey(t, referenceDrafter(), "dflash.block_size"), "--draft-type", "draft-dspark")},
 		"EAGLE-3 of another vocabulary":  {exitError, []string{"vocabulary"}, run("--draft", eagle)},
-		"EAGLE-3 of another width": {exitError, []string{"width 512, this one has 256"},
+		"EAGLE-3 of another width": {exitError, []string{"fc.weight", "wrong shape"},
 			append(run("--draft", withNumber(t, eagle, "eagle3.target_hidden_size", 512)), "-m", moe)},
 		"EAGLE-3 of another model": {exitError, []string{"reads layer 9"}, append(run("--draft", edited(t, eagle, "eagle3.target_layers",
 			func(value []byte) { binary.LittleEndian.PutUint32(value[4+4+8:], 9) })), "-m", moe)},
