@@ -31,7 +31,7 @@ func benchOf(t *testing.T, flags ...string) (report benchReport, table string) {
 // TestBenchComparesWidths has the reference model and its drafter.
 func TestBenchComparesWidths(t *testing.T) {
 	report, table := benchOf(t, "-m", referenceModel, "--draft", referenceDrafter(), "-f", filepath.Join("..", "..", "models", "heldout.txt"),
-		"-p", "32", "-n", "48", "--draft-widths", "0,2,5", "--sweep", "slots=off,1")
+		"-p", "32", "-n", "24", "-t", "1", "--draft-widths", "0,2,5", "--sweep", "slots=off,1")
 	if len(report.Arms) != 8 {
 		t.Fatalf("%d arms", len(report.Arms))
 	}
@@ -47,8 +47,8 @@ func TestBenchComparesWidths(t *testing.T) {
 			}
 			continue
 		}
-		if d.Counts.Steps == 0 || math.Abs(d.TokensStep*float64(d.Counts.Steps)-2*48) > 0.01 {
-			t.Errorf("%s: %.2f tokens a step in %d steps are not 96 tokens", arm.Name, d.TokensStep, d.Counts.Steps)
+		if d.Counts.Steps == 0 || math.Abs(d.TokensStep*float64(d.Counts.Steps)-2*24) > 0.01 {
+			t.Errorf("%s: %.2f tokens a step in %d steps are not 48 tokens", arm.Name, d.TokensStep, d.Counts.Steps)
 		}
 		if want > 0 && (d.Counts.Accepted == 0 || len(d.Counts.Confidences) == 0) {
 			t.Errorf("%s: nothing was accepted, or the drafter says nothing: %+v", arm.Name, d.Counts)
@@ -68,14 +68,14 @@ func TestBenchComparesWidths(t *testing.T) {
 // TestSyntheticDraftsAreAcceptedAsAsked counts what becomes of many drafts.
 func TestSyntheticDraftsAreAcceptedAsAsked(t *testing.T) {
 	report, _ := benchOf(t, "-m", tinyModel(t, "tiny-qwen35moe"), "--draft-type", "synthetic", "--draft-acceptance", "0.8,0.5", "--draft-noise", "0",
-		"-n", "800", "--draft-widths", "2", "--draft-max", "4", "--les-slots", "floor")
+		"-n", "250", "-t", "1", "--draft-widths", "2", "--draft-max", "4", "--les-slots", "floor")
 	fixed := report.Arms[2].Draft.Counts
-	first := 0.0 // a draft of two gains 0.8 + 0.8 * 0.5 tokens
-	if first = float64(fixed.Accepted) / float64(fixed.Steps); math.Abs(first-1.2) > 0.15 {
-		t.Errorf("%.2f accepted a step, want 1.2", first)
+	// A draft of two gains 0.8 + 0.8 * 0.5 tokens; the deviation of 225 is 0.05.
+	if gain := float64(fixed.Accepted) / float64(fixed.Steps); math.Abs(gain-1.2) > 0.2 {
+		t.Errorf("%.2f accepted a step, want 1.2", gain)
 	}
 	for _, r := range fixed.Confidences {
-		if r.Tokens > 100 && math.Abs(r.Accepted-r.Confidence) > 0.15 {
+		if r.Tokens > 50 && math.Abs(r.Accepted-r.Confidence) > 0.25 {
 			t.Errorf("of %d tokens with confidence %.2f, %.2f were accepted", r.Tokens, r.Confidence, r.Accepted)
 		}
 	}
