@@ -86,7 +86,7 @@ func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
 		if file, err = readModelFile(o.path); err != nil {
 			return o, err
 		}
-		if file.arch == "eagle3" { // which llama.cpp wants to be told
+		if file.Arch == "eagle3" { // which llama.cpp wants to be told
 			o.kind = "draft-eagle3"
 			return o, nil
 		}

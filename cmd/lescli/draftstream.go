@@ -76,7 +76,7 @@ func (d *drafting) stream(path string, lctx *llama.Context, stream draftStream) 
 		return nil
 	}
 	config := engineConfig{
-		Slots: stream.slots, File: d.file, WorkBytes: d.file.workBytes(lctx.Ubatch()),
+		Slots: stream.slots, File: d.file, WorkBytes: d.file.WorkBytes(lctx.Ubatch()),
 		Lookahead: stream.lookahead, Lanes: stream.lanes, Log: stream.log,
 	}
 	if stream.budgetBytes > 0 {
@@ -86,7 +86,7 @@ func (d *drafting) stream(path string, lctx *llama.Context, stream draftStream) 
 		}
 	}
 	if config.Slots == slotsAll {
-		config.Slots = d.file.experts
+		config.Slots = d.file.Experts
 	}
 	engine, err := draftStreaming.Open(lctx, config)
 	if err != nil {
