@@ -22,9 +22,6 @@ const drafter = root + "/models/les-ref-dspark.gguf"
 // the text is the same, the widths are not.
 func TestControllerRulesOtherPrograms(t *testing.T) {
 	program := filepath.Join(binDir(t), "llama-server")
-	if _, err := os.Stat(program); err != nil {
-		t.Skip("llama-server is not built")
-	}
 	// In F32 steps of different widths differ least.
 	float := filepath.Join(t.TempDir(), "f32.gguf")
 	succeed(t, nil, filepath.Join(binDir(t), "llama-quantize"), "--allow-requantize", model, float, "F32")
