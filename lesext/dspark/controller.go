@@ -22,6 +22,9 @@ import (
 const WidthMax = 64
 
 const (
+	// coldPlain steps are not measured at all: the machine is cold then, the cache
+	// empty, and drafting would be compared with that.
+	coldPlain = 4
 	// learnPlain steps without a draft come first: what drafting is measured by.
 	learnPlain = 4
 	// rungSteps is how often each width of the ladder 1, 2, 4, ... is used before
@@ -38,6 +41,10 @@ const (
 	closeGain  = 1.25
 	closeEvery = 8
 	closePlain = 40
+	// What is left of the cold in the first plain steps makes drafting look better
+	// than it is: until firstPlain are known, one of closeEvery steps is plain
+	// whatever drafting gains.
+	firstPlain = 12
 )
 
 // Config describes the drafter and the target.
@@ -91,6 +98,7 @@ type Controller struct {
 	expected []float64 // of any draft
 	given    []float32 // confidences of this draft
 	explored int       // steps since another width had a turn
+	cold     int       // steps that were not measured
 	count    Stats
 }
 
@@ -147,6 +155,8 @@ func (c *Controller) plainDue() bool {
 		return true
 	case drafted == 0:
 		return false
+	case known < firstPlain:
+		return drafted%closeEvery == 0
 	case known < closePlain && c.promise()*c.cost.time(0) < closeGain:
 		return drafted%closeEvery == 0
 	}
@@ -267,6 +277,10 @@ func (c *Controller) bestFixed() float64 {
 // Observe learns from a step.
 func (c *Controller) Observe(s Step) {
 	c.count.add(s, c.given)
+	if c.cold < coldPlain && c.config.Fixed == 0 {
+		c.cold++
+		return
+	}
 	s = c.steady(s)
 	c.cost.observe(s, c.asked)
 	c.accept.observe(s, c.given)
