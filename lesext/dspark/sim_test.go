@@ -173,7 +173,7 @@ const (
 	// atLeastCold is for a machine whose first steps mislead.
 	atLeastCold = 0.93
 	// atLeastSwinging is for a machine that is slower for a while.
-	atLeastSwinging, meanSwinging = 0.85, 0.98
+	atLeastSwinging, meanSwinging = 0.80, 0.98
 )
 
 // TestControllerReachesTheBestFixedWidth is on worlds that do not change; the
