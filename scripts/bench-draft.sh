@@ -1,41 +1,62 @@
 #!/usr/bin/env bash
-# Measures drafting: no drafts, the controller, and fixed widths, in turn, so that
-# what changes on the machine changes for all. Each sample is a run of lescli with
-# greedy sampling, so arms write the same text unless steps of another width round
-# a close choice the other way. One line of JSON a sample.
+# Measures drafting: no drafts, the controller, and fixed widths, in turn. The
+# reference model with its drafter, streamed and resident, and a model of the
+# 35B-A3B shape with synthetic acceptance, at full bandwidth and at 1 GB/s (root).
 #
-#   scripts/bench-draft.sh OUT MODEL [FLAGS OF DRAFTING...]
+#   scripts/bench-draft.sh OUT [reference|large]...
 #
-# Environment: ROUNDS (3), TOKENS (256), SLOTS (off floor 2 8), WIDTHS (1 2 3 5 7).
-set -euo pipefail
+# OUT gets the tables and the JSON. What does not begin within LIMIT_SECONDS is
+# left out with a line.
+#
+# Environment: BENCH_MODEL (/tmp/models/35b-a3b.gguf), ROUNDS (3), TOKENS (480 and
+# 64), LIMIT_SECONDS (3600).
+set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-out=$1 model=$2
-shift 2
-report=$(mktemp)
-log=$(mktemp)
-trap 'rm -f "$report" "$log"' EXIT
+out=$1
+shift
+[ $# -gt 0 ] || set -- reference large
+large=${BENCH_MODEL:-/tmp/models/35b-a3b.gguf}
+lescli=$root/build/bin/lescli
+status=0
+mkdir -p "$out"
 
-sample() {
-    local slots=$1 arm=$2
-    shift 2
-    local les=(--les-slots "$slots")
-    [ "$slots" != off ] || les=(--les off)
-    "$root/build/bin/lescli" run -m "$model" -p "$(head -c 700 "$root/models/heldout.txt")" -n "${TOKENS:-256}" -c 1024 --temp 0 \
-        "${les[@]}" "$@" --json "$report" >/dev/null 2>"$log" || { cat "$log" >&2; return 1; }
-    python3 - "$report" "$slots" "$arm" >>"$out" <<'PY'
-import json, sys
-r = json.load(open(sys.argv[1]))
-print(json.dumps({"slots": sys.argv[2], "arm": sys.argv[3], "decode_tps": r["decode_tps"], "draft": r["draft"]}))
-PY
+measure() {
+    local name=$1
+    shift
+    if [ "$SECONDS" -gt "${LIMIT_SECONDS:-3600}" ]; then
+        echo "$name: left out, the time is over"
+        return
+    fi
+    echo "$name: begun after $SECONDS s"
+    "$lescli" bench "$@" --json "$out/$name.json" >"$out/$name.txt" 2>"$out/$name.log" || { tail -n 3 "$out/$name.log"; status=1; return; }
+    rm "$out/$name.log"
+    sed -n '/^drafts:/,/^$/p' "$out/$name.txt"
 }
 
-for _ in $(seq "${ROUNDS:-3}"); do
-    for slots in ${SLOTS:-off floor 2 8}; do
-        sample "$slots" none
-        sample "$slots" controller "$@"
-        for width in ${WIDTHS:-1 2 3 5 7}; do
-            sample "$slots" "$width" "$@" --draft-width "$width"
+# Answers are drawn, since likeliest tokens soon repeat themselves.
+reference() {
+    measure reference -m "$root/models/les-ref.gguf" --draft "$root/models/les-ref-dspark.gguf" -f "$root/models/heldout.txt" \
+        -p 128 -n "${TOKENS:-480}" -r "${ROUNDS:-3}" --warmup 16 --draft-temp 0.6 --draft-widths 1,2,3,5,7 \
+        --processes arm --sweep slots=off,0,2,8
+}
+
+# Arms of one bandwidth share a process, whose slots stay warm.
+large() {
+    local rate chance
+    for chance in 0.7 0.9 0.5; do
+        for rate in none 1G; do
+            measure "large-$rate-$chance" -m "$large" --draft-type synthetic --draft-acceptance "$chance" --draft-noise 0.1 \
+                -n "${TOKENS:-64}" -r "${ROUNDS:-2}" --warmup 8 --draft-widths 1,3,7 --processes arm --les-slots 8 --bandwidth "$rate"
         done
     done
+}
+
+for part in "$@"; do
+    case $part in
+    reference) reference ;;
+    large) large ;;
+    *) echo "bench-draft: no part $part" >&2; exit 1 ;;
+    esac
 done
+exit "$status"

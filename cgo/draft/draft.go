@@ -104,6 +104,15 @@ func (d *Drafter) Close() {
 	}
 }
 
+// Context is the drafter's own, nil where it has none. It is closed with the
+// drafter.
+func (d *Drafter) Context() *llama.Context {
+	if lctx := C.les_draft_context(d.draft); lctx != nil {
+		return llama.BorrowContext(unsafe.Pointer(lctx))
+	}
+	return nil
+}
+
 // Max is the most tokens a draft can have.
 func (d *Drafter) Max() int { return int(C.les_draft_max(d.draft)) }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cgo/verify"
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/sched"
 )
@@ -102,6 +103,7 @@ func (m *model) context(pointer unsafe.Pointer) error {
 		m.engine = nil
 		return err
 	}
+	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
 	logf(levelInfo, "%s", describe(m.asked))
 	return m.startWarm()
@@ -246,6 +248,7 @@ func (m *model) close() error {
 	defer m.mu.Unlock()
 	var err error
 	if m.engine != nil {
+		endDrafts()
 		if saved := m.warm.Save(); saved != nil {
 			logf(levelWarn, "the warm file is not written: %v", saved)
 		}

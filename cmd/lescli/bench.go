@@ -20,7 +20,7 @@ func benchCommand() *cli.Command {
 			"whatever their settings are: those of a text, or pseudo-random ones. Each round has\n" +
 			"its own tokens and starts with an empty context. Several arms, from --sweep or the\n" +
 			"other lists, are measured in turn, each in a process of its own.",
-		Flags:  slices.Concat(benchFlags(), armFlags(), ladderFlags(), lesFlags()),
+		Flags:  slices.Concat(benchFlags(), armFlags(), ladderFlags(), benchDraftFlags(), lesFlags()),
 		Action: runBench,
 	}
 }
@@ -129,7 +129,7 @@ func parseBase(c *cli.Context) (base benchArm, values sweepValues, err error) {
 		Mode: les.mode, BudgetBytes: les.budgetBytes, Slots: les.slots, Lookahead: les.lookahead, Lanes: les.lanes,
 		WholeLayers: !c.Bool("les-ready-first"), Repack: c.Bool("repack"),
 		Threads: c.Int("threads"), Ubatch: c.Int("ubatch"), Warmup: c.Int("warmup"), Decode: c.Int("n"),
-		Warm: warmFile, Rounds: c.Int("repetitions"), Seed: c.Uint64("seed"), Text: c.String("file"),
+		Warm: warmFile, AnswerTemp: c.Float64("draft-temp"), Rounds: c.Int("repetitions"), Seed: c.Uint64("seed"), Text: c.String("file"),
 	}
 	if values, err = parseValues(c); err != nil {
 		return base, nil, err
@@ -192,11 +192,16 @@ func parseArms(c *cli.Context, base benchArm, values sweepValues, opts benchOpti
 		return nil, err
 	}
 	arms = opts.stock.arms(arms)
-	if base.Warm != "" && (len(arms) > 1 || c.String("processes") == processesSample) {
+	drafts, err := parseDraftArms(c)
+	if err != nil {
+		return nil, err
+	}
+	if base.Warm != "" && (len(arms) > 1 || drafts.draft != nil || c.String("processes") == processesSample) {
 		return nil, usagef("--%s and several arms or processes contradict: each would warm the next", warmFlagName)
 	}
 	limitMemory(arms, memory)
 	nameArms(arms)
+	arms = drafts.of(arms)
 	return arms, limitDevices(arms)
 }
 

@@ -18,6 +18,7 @@ type benchArm struct {
 	device         string // major:minor of the device, when bandwidth is limited
 	optional       bool   // left out where memory does not allow it
 	stockLoad      string // load mode of llama-bench, empty for this program
+	width          int    // of drafts, where some of the arms have any
 }
 
 // resident says whether all experts are in memory, so that nothing is read:

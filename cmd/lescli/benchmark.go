@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/dspark"
 )
 
 // benchmark measures one arm in this process.
@@ -20,7 +21,8 @@ type benchmark struct {
 	opened   benchOpened
 	session  *session
 	batch    *llama.Batch
-	text     []llama.Token // empty when tokens are random
+	text     []llama.Token              // empty when tokens are random
+	controls map[int]*dspark.Controller // of the arms that share this process, by width
 	warm     bool
 	sampled  bool // the last sample went well
 }
@@ -36,6 +38,8 @@ func (t *textTokens) next() llama.Token {
 	*t = (*t)[1:]
 	return token
 }
+
+func feedOf(tokens []llama.Token) tokenFeed { return (*textTokens)(&tokens) }
 
 // open loads the model. It does nothing when that is done.
 func (b *benchmark) open() (_ benchOpened, err error) {
@@ -94,24 +98,23 @@ func (b *benchmark) tokens(round int) tokenFeed {
 	if round >= 0 {
 		from = b.settings.Warmup + round*(b.settings.Prompt+b.settings.Decode)
 	}
-	feed := textTokens(b.text[from:])
-	return &feed
+	return feedOf(b.text[from:])
 }
 
 // sample feeds the tokens of one round into an empty context, after the warm-up
 // if there was none yet.
-func (b *benchmark) sample(round int) (sample benchSample, err error) {
+func (b *benchmark) sample(turn benchTurn) (sample benchSample, err error) {
 	defer func() { b.sampled = err == nil }()
-	sample = benchSample{Round: round, LoadSeconds: b.opened.LoadSeconds}
+	sample = benchSample{Round: turn.Round, LoadSeconds: b.opened.LoadSeconds}
 	if err = b.warmUp(); err != nil {
 		return sample, err
 	}
 	b.session.lctx.Clear()
-	tokens := b.tokens(round)
-	if sample.Prefill, err = b.measure(tokens, 0, b.settings.Prompt, b.session.lctx.Batch()); err != nil {
-		return sample, err
+	if b.settings.Draft != nil {
+		sample.Prefill, sample.Decode, sample.Draft, err = b.drafted(turn)
+	} else {
+		sample.Prefill, sample.Decode, err = b.plain(feedOf(b.turnTokens(turn)))
 	}
-	sample.Decode, err = b.measure(tokens, b.settings.Prompt, b.settings.Decode, 1)
 	sample.PeakRSSBytes = peakMemory()
 	return sample, err
 }
@@ -144,16 +147,15 @@ func (b *benchmark) waitAllRead() {
 	}
 }
 
-// measure feeds n tokens and returns what that took.
-func (b *benchmark) measure(tokens tokenFeed, pos, n, step int) (benchPhase, error) {
-	if n == 0 {
-		return benchPhase{}, nil
+// plain feeds the prompt in batches, then one token at a time.
+func (b *benchmark) plain(tokens tokenFeed) (prefill, decode benchPhase, err error) {
+	prompt := b.settings.Prompt
+	prefill, err = b.timed(prompt, func() error { return b.feed(tokens, 0, prompt, b.session.lctx.Batch()) })
+	if err != nil {
+		return prefill, decode, err
 	}
-	b.session.resetStats()
-	before, begin := usageNow(), time.Now()
-	err := b.feed(tokens, pos, n, step)
-	seconds := time.Since(begin).Seconds()
-	return benchPhase{Tokens: n, Seconds: seconds, Stats: b.session.stats(), Usage: usageNow().minus(before)}, err
+	decode, err = b.timed(b.settings.Decode, func() error { return b.feed(tokens, prompt, b.settings.Decode, 1) })
+	return prefill, decode, err
 }
 
 // feed decodes n tokens from a position on, step at a time.
@@ -185,6 +187,6 @@ func (b *benchmark) close() (err error) {
 	}
 	b.batch.Close()
 	b.session.Close()
-	b.session, b.warm, b.sampled = nil, false, false
+	b.session, b.controls, b.warm, b.sampled = nil, nil, false, false
 	return err
 }

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/les-project/les/cgo/llama"
 )
 
 // workerProcess is a process of this program that answers requests, within
@@ -177,13 +179,18 @@ func (s *processSource) open() (benchOpened, error) {
 	return s.opened, nil
 }
 
-func (s *processSource) sample(round int) (benchSample, error) {
-	reply, err := s.process.ask(workerRequest{Sample: &round})
+func (s *processSource) sample(turn benchTurn) (benchSample, error) {
+	reply, err := s.process.ask(workerRequest{Sample: &turn})
 	if err != nil {
 		return benchSample{}, err
 	}
 	reply.Sample.PeakGroupBytes = s.process.group.peakBytes()
 	return *reply.Sample, nil
+}
+
+func (s *processSource) record(round int) ([]llama.Token, error) {
+	reply, err := s.process.ask(workerRequest{Record: &round})
+	return reply.Recorded, err
 }
 
 func (s *processSource) close() error {

@@ -57,6 +57,7 @@ type armReport struct {
 	engineSummary
 	Cost     *tokenCost `json:"token"`    // null for llama-bench
 	Roofline *roofline  `json:"roofline"` // null without a resident arm to compare with
+	Draft    *armDraft  `json:"draft"`    // null where no arm drafts
 }
 
 // report makes the report of a run.
@@ -81,6 +82,7 @@ func (r *benchRun) report() *benchReport {
 	for i := range report.Arms {
 		report.Arms[i].Roofline = r.roofline(report, i)
 	}
+	r.addDrafts(report)
 	return report
 }
 
@@ -136,6 +138,7 @@ func (r *benchReport) print(out io.Writer) {
 		return
 	}
 	r.printSpeeds(out)
+	r.printDrafts(out)
 	r.printCosts(out)
 	for _, b := range r.Bandwidth {
 		limit := "no limit"

@@ -42,15 +42,22 @@ func newBenchRun(ctx context.Context, log io.Writer, opts benchOptions) (*benchR
 	if opts.verbose {
 		childLog = log
 	}
+	drafted := map[benchArm]benchSource{} // arms that draft with one drafter share a process
 	for _, arm := range opts.arms {
 		run := &armRun{benchArm: arm}
+		group := arm.undrafted()
 		switch {
 		case arm.stockLoad != "":
 			run.source = &stockSource{ctx: ctx, program: opts.stock.program, arm: arm, log: childLog}
 		case len(opts.arms) == 1 && arm.limits().none() && opts.processes != processesSample:
 			run.source = &benchmark{ctx: ctx, log: log, settings: arm.benchSettings}
+		case arm.Draft != nil && drafted[group] != nil:
+			run.source = drafted[group]
 		default:
 			run.source = &processSource{ctx: ctx, arm: arm, log: childLog}
+		}
+		if arm.Draft != nil {
+			drafted[group] = run.source
 		}
 		r.arms = append(r.arms, run)
 	}
@@ -130,10 +137,15 @@ func (r *benchRun) fitTogether(files map[string]*modelFile) bool {
 		return false
 	}
 	var sum int64
+	counted := map[benchSource]bool{}
 	for _, arm := range r.arms {
 		if arm.memoryBytes > 0 {
 			return false
 		}
+		if counted[arm.source] {
+			continue
+		}
+		counted[arm.source] = true
 		need := files[arm.Model].totalBytes
 		if arm.BudgetBytes > 0 {
 			need = min(need, arm.BudgetBytes)
@@ -156,8 +168,12 @@ func (r *benchRun) run() (err error) {
 				return err
 			}
 		}
+		answer, err := r.recordAnswer(round)
+		if err != nil {
+			return r.explain(r.arms[0], err)
+		}
 		for _, arm := range r.arms {
-			if err := r.take(arm, round); err != nil {
+			if err := r.take(arm, benchTurn{Round: round, Width: arm.width, Tokens: answer}); err != nil {
 				return r.explain(arm, err)
 			}
 		}
@@ -166,7 +182,7 @@ func (r *benchRun) run() (err error) {
 }
 
 // take measures one sample of an arm.
-func (r *benchRun) take(arm *armRun, round int) error {
+func (r *benchRun) take(arm *armRun, turn benchTurn) error {
 	if arm.memoryBytes > 0 {
 		for _, path := range arm.paths {
 			if err := probe.DropCache(path); err != nil {
@@ -182,7 +198,7 @@ func (r *benchRun) take(arm *armRun, round int) error {
 		arm.shown = true
 		r.describe(arm)
 	}
-	sample, err := arm.source.sample(round)
+	sample, err := arm.source.sample(turn)
 	if err != nil {
 		return err
 	}
@@ -191,7 +207,7 @@ func (r *benchRun) take(arm *armRun, round int) error {
 		err = arm.source.close()
 	}
 	if len(r.arms) > 1 {
-		fmt.Fprintf(r.log, "round %d of %d, %s: %s\n", round+1, r.rounds, arm.name, sample.speeds())
+		fmt.Fprintf(r.log, "round %d of %d, %s: %s\n", turn.Round+1, r.rounds, arm.name, sample.speeds())
 	}
 	return err
 }

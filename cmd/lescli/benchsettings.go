@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/dspark"
 )
 
 // benchSettings is what a process needs to know to measure one arm. It is sent
@@ -17,7 +18,9 @@ type benchSettings struct {
 	Lanes       int // 0 for the engine's choice
 	WholeLayers bool
 	Repack      bool
-	Warm        string // file, empty for none
+	Warm        string      // file, empty for none
+	Draft       *benchDraft // nil where nothing is drafted
+	AnswerTemp  float64     // of the answer that arms follow when some of them draft
 
 	Threads, Ubatch        int
 	Warmup, Prompt, Decode int // tokens
@@ -29,18 +32,27 @@ type benchSettings struct {
 // session says how the model is opened.
 func (s benchSettings) session(log io.Writer) sessionOptions {
 	return sessionOptions{
-		path: s.Model,
-		warm: s.Warm,
+		path:  s.Model,
+		warm:  s.Warm,
+		draft: s.drafts(),
 		les: lesOptions{
 			mode: s.Mode, budgetBytes: s.BudgetBytes, slots: s.Slots, lookahead: s.Lookahead, lanes: s.Lanes, wholeLayers: s.WholeLayers,
 		},
 		resident: llama.ModelParams{LoadMode: llama.LoadRead, Repack: s.Repack},
 		context: llama.ContextParams{
-			Tokens: max(s.Prompt+s.Decode, s.Warmup), Batch: s.Ubatch, Ubatch: s.Ubatch, Seqs: 1, Threads: s.Threads,
+			Tokens: max(s.Prompt+s.Decode, s.Warmup) + s.drafts().max, Batch: s.Ubatch, Ubatch: s.Ubatch, Seqs: 1, Threads: s.Threads,
 		},
 		line: newProgressLine(log),
 		log:  log,
 	}
+}
+
+// drafts are the --draft* options of the arm's session.
+func (s benchSettings) drafts() draftOptions {
+	if s.Draft == nil {
+		return draftOptions{}
+	}
+	return draftOptions{kind: s.Draft.Kind, path: s.Draft.Path, max: s.Draft.Max, given: s.Draft.MaxGiven, budgetBytes: s.Draft.Budget, synthetic: s.Draft.Synthetic}
 }
 
 // textTokens is how many tokens of a text all samples take.
@@ -61,6 +73,7 @@ type benchOpened struct {
 type benchSample struct {
 	Round           int
 	Prefill, Decode benchPhase
+	Draft           dspark.Stats // of an arm that drafts
 	PeakRSSBytes    int64
 	PeakGroupBytes  int64   // of the control group, 0 without one; filled in by the parent
 	LoadSeconds     float64 // of the process that took it
@@ -92,6 +105,8 @@ func (p benchPhase) plus(q benchPhase) benchPhase {
 // this one.
 type benchSource interface {
 	open() (benchOpened, error)
-	sample(round int) (benchSample, error)
+	sample(turn benchTurn) (benchSample, error)
+	// record draws the answer to the prompt of a round.
+	record(round int) ([]llama.Token, error)
 	close() error
 }

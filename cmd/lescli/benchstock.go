@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/les-project/les/cgo/llama"
 )
 
 // stockLoadRead is the load mode of llama-bench that reads everything into
@@ -78,7 +80,10 @@ func (s *stockSource) open() (benchOpened, error) {
 
 func (s *stockSource) close() error { return nil }
 
-func (s *stockSource) sample(round int) (sample benchSample, err error) {
+// record is not asked for: drafts are not compared with llama-bench.
+func (s *stockSource) record(int) ([]llama.Token, error) { return nil, nil }
+
+func (s *stockSource) sample(turn benchTurn) (sample benchSample, err error) {
 	group, err := s.arm.limits().enter()
 	if err != nil {
 		return sample, err
@@ -97,7 +102,7 @@ func (s *stockSource) sample(round int) (sample benchSample, err error) {
 		return sample, fmt.Errorf("%s: %w", strings.Join(command.Args, " "), processError(err, group, log))
 	}
 	sample, err = parseStock(out.Bytes())
-	sample.Round, sample.PeakGroupBytes = round, group.peakBytes()
+	sample.Round, sample.PeakGroupBytes = turn.Round, group.peakBytes()
 	sample.PeakRSSBytes = commandPeak(command)
 	return sample, err
 }

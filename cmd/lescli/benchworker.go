@@ -31,7 +31,8 @@ func benchWorkerCommand() *cli.Command {
 // workerRequest has one of its fields set.
 type workerRequest struct {
 	Open   *benchSettings // load the model
-	Sample *int           // measure the tokens of this round
+	Sample *benchTurn     // measure a turn
+	Record *int           // draw the answer to the prompt of this round
 	Probe  *probeSettings // measure the flash, without a model
 }
 
@@ -39,6 +40,7 @@ type workerRequest struct {
 type workerReply struct {
 	Opened      *benchOpened
 	Sample      *benchSample
+	Recorded    []llama.Token
 	Probe       *probeResult
 	Error       string // empty when all is well
 	Interrupted bool   // the error is that the worker was told to stop
@@ -121,6 +123,8 @@ func (w *benchWorker) do(request workerRequest) (reply workerReply, err error) {
 		var sample benchSample
 		sample, err = w.bench.sample(*request.Sample)
 		reply.Sample = &sample
+	case request.Record != nil && w.bench != nil:
+		reply.Recorded, err = w.bench.record(*request.Record)
 	case request.Probe != nil:
 		var result probeResult
 		result, err = request.Probe.run(w.log)

@@ -23,6 +23,10 @@ type draftOptions struct {
 	max   int    // most tokens of a draft
 	given bool   // max was asked for
 	width int    // verify always so many tokens, 0 as many as pay
+
+	budgetBytes int64          // for the drafter's experts, 0 when not given
+	stream      draftStream    // how these are streamed
+	synthetic   syntheticDraft // what bench drafts without a drafter
 }
 
 func draftFlags() []cli.Flag {
@@ -30,8 +34,13 @@ func draftFlags() []cli.Flag {
 		&cli.StringFlag{Name: "draft", Usage: "model that drafts tokens for this one to verify"},
 		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as llama.cpp names it: draft-dspark, draft-mtp, ngram-simple, ...; auto looks at the file of --draft"},
 		&cli.IntFlag{Name: "draft-max", Value: draftMaxDefault, Usage: "most tokens of a draft"},
+		draftBudgetFlag(),
 		&cli.IntFlag{Name: "draft-width", Usage: "verify always so many drafted tokens (default: as many as pay)"},
 	}
+}
+
+func draftBudgetFlag() cli.Flag {
+	return &cli.StringFlag{Name: "draft-budget", Usage: "memory for the experts of the drafter, if it has any, of their own (default: an eighth of --les-budget, or as --les-slots)"}
 }
 
 // parseDraft reads the --draft* flags.
@@ -45,6 +54,15 @@ func parseDraft(c *cli.Context) (draftOptions, error) {
 		return opts, usagef("--draft-max: %d is not between 1 and %d", opts.max, dspark.WidthMax)
 	case opts.width < 0 || opts.width > opts.max:
 		return opts, usagef("--draft-width: %d is not between 0 and --draft-max, which is %d", opts.width, opts.max)
+	}
+	if c.IsSet("draft-budget") {
+		var err error
+		if opts.budgetBytes, err = parseSize("draft-budget", c.String("draft-budget")); err != nil {
+			return opts, err
+		}
+		if opts.path == "" {
+			return opts, usagef("--draft-budget without --draft")
+		}
 	}
 	if opts.kind == draftAuto {
 		return opts.detect(c)
@@ -64,9 +82,15 @@ func parseDraft(c *cli.Context) (draftOptions, error) {
 func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
 	o.kind = ""
 	if o.path != "" {
-		if _, err = readModelFile(o.path); err == nil {
-			o.kind, err = draft.TypeOf(o.path)
+		var file *modelFile
+		if file, err = readModelFile(o.path); err != nil {
+			return o, err
 		}
+		if file.Arch == "eagle3" { // which llama.cpp wants to be told
+			o.kind = "draft-eagle3"
+			return o, nil
+		}
+		o.kind, err = draft.TypeOf(o.path)
 		return o, err
 	}
 	for _, name := range []string{"draft-max", "draft-width"} {
@@ -85,8 +109,11 @@ func (o draftOptions) fromTarget() bool {
 // drafting is what drafts tokens for one context, and what decides how many.
 type drafting struct {
 	kind    string
+	file    *modelFile   // of the drafter, nil where none of its experts are streamed
+	engine  engine       // of them, nil without
 	model   *llama.Model // nil where the drafter has none of its own
 	drafter proposer
+	config  dspark.Config
 	control *dspark.Controller
 
 	tokens      []llama.Token // of this draft
@@ -112,13 +139,16 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		return nil, errors.New("refused tokens cannot be taken back from the state of this model")
 	}
 	d := &drafting{kind: opts.kind}
+	if opts.kind == draftSynthetic {
+		return d, d.start(&synthetic{syntheticDraft: opts.synthetic, max: opts.max}, opts.width, file)
+	}
 	defer func() {
 		if err != nil {
 			d.Close()
 		}
 	}()
 	if opts.path != "" {
-		if d.model, err = llama.LoadModel(opts.path, llama.ModelParams{NextN: draft.UsesNextN(opts.kind)}); err != nil {
+		if err = d.load(opts.path, llama.ModelParams{NextN: draft.UsesNextN(opts.kind)}, opts.stream); err != nil {
 			return nil, err
 		}
 	}
@@ -140,25 +170,33 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		}
 		return nil, fmt.Errorf("%s: cannot draft: %w", name, err)
 	}
-	return d, d.start(opened, opts.width, file)
+	if err = d.start(opened, opts.width, file); err == nil && d.file != nil {
+		err = d.stream(opts.path, opened.Context(), opts.stream)
+	}
+	return d, err
 }
 
 // start puts a drafter under a controller.
 func (d *drafting) start(drafter proposer, width int, file *modelFile) error {
 	d.drafter = drafter
-	config := dspark.Config{Max: drafter.Max(), Sequential: drafter.Sequential(), Fixed: min(width, drafter.Max())}
+	d.config = dspark.Config{Max: drafter.Max(), Sequential: drafter.Sequential(), Fixed: min(width, drafter.Max())}
 	if len(file.layers) > 0 {
-		config.Experts, config.Used = file.Experts, file.Used
+		d.config.Experts, d.config.Used = file.Experts, file.Used
 	}
-	if err := config.Validate(); err != nil {
+	if err := d.config.Validate(); err != nil {
 		return err
 	}
-	d.control = dspark.New(config)
+	d.control = dspark.New(d.config)
 	return nil
 }
 
 // Close frees the drafter before its model.
 func (d *drafting) Close() {
+	if d.engine != nil {
+		d.engine.Close()
+	} else if d.file != nil {
+		draftStreaming.Disable()
+	}
 	if d.drafter != nil {
 		d.drafter.Close()
 	}
@@ -179,7 +217,11 @@ func (d *drafting) follow(batch *llama.Batch, before []llama.Token) error {
 	if !d.control.Drafting() {
 		return nil
 	}
-	return d.drafter.Process(batch, before)
+	err := d.drafter.Process(batch, before)
+	if err != nil && d.engine != nil {
+		err = errors.Join(err, d.engine.Err())
+	}
+	return err
 }
 
 // propose drafts what may follow tokens, the last of which is not computed, and

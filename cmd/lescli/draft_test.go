@@ -105,7 +105,10 @@ func plainText(t *testing.T, s *session, prompt []llama.Token) []llama.Token {
 	for i, token := range prompt {
 		batch.Add(token, i, 0, i == len(prompt)-1)
 	}
-	sampler := llama.NewSampler(llama.SamplerParams{})
+	sampler, err := llama.NewSampler(s.model, llama.SamplerParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer sampler.Close()
 	for range draftTokens + 8 {
 		if err := s.decode(batch); err != nil {
@@ -225,6 +228,7 @@ func verifyStep(t *testing.T, s *session, tokens []llama.Token, at, keep int) (b
 func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 	model := floatModel(t, referenceModel)
 	hybrid := floatModel(t, tinyModel(t, "tiny-qwen35moe-nextn"))
+	eagle := floatModel(t, tinyModel(t, "tiny-qwen3moe"))
 	want := map[string]string{}
 	for _, test := range []struct {
 		name, model string
@@ -240,6 +244,7 @@ func TestDraftersOfLlamaCppChangeNothing(t *testing.T) {
 		{"draft-dflash", model, []string{"--draft", referenceDrafter(), "--draft-type", "draft-dflash", "--draft-max", "6"}},
 		{"ngram-cache on recurrent layers", hybrid, []string{"--draft-type", "ngram-cache"}},
 		{"draft-mtp", hybrid, []string{"--draft-type", "draft-mtp"}},
+		{"draft-eagle3", eagle, []string{"--draft", tinyModel(t, "tiny-eagle3")}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			run := []string{"run", "-m", test.model, "-p", draftPrompt, "-n", "64", "--temp", "0", "-c", "512", "--les-slots", "floor"}
@@ -342,4 +347,35 @@ func TestBlockDrafterTellsHowSureItIs(t *testing.T) {
 	if low.Tokens == 0 || high.Tokens == 0 || high.Accepted/float64(high.Tokens) <= low.Accepted/float64(low.Tokens) {
 		t.Errorf("sure of %d tokens, %.0f accepted; unsure of %d, %.0f accepted", high.Tokens, high.Accepted, low.Tokens, low.Accepted)
 	}
+}
+
+// TestDraftersExpertsHaveSlotsOfTheirOwn streams a drafter with experts from few
+// slots and from many: the model's own reads stay what they were.
+func TestDraftersExpertsHaveSlotsOfTheirOwn(t *testing.T) {
+	model := floatModel(t, referenceModel)
+	run := []string{"run", "-m", model, "-p", draftPrompt, "-n", "32", "--temp", "0", "-c", "256", "--les-slots", "floor", "--les-lookahead", "0"}
+	want, stderr, code := lescli(run...)
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	var few, many summary
+	for budget, sum := range map[string]*summary{"4M": &few, "64M": &many} {
+		report := filepath.Join(t.TempDir(), "report.json")
+		got, stderr, code := lescli(append(slices.Clone(run), "--draft", referenceModel, "--draft-width", "3", "--draft-budget", budget, "--json", report)...)
+		if code != exitOK || got != want {
+			t.Fatalf("%s: exit code %d, %q, without drafts %q; %s", budget, code, got, want, stderr)
+		}
+		if !strings.Contains(stderr, "drafter: ") {
+			t.Errorf("%s: nothing is said of the drafter's slots: %s", budget, stderr)
+		}
+		*sum = readSummary(t, report)
+	}
+	if few.Draft.Slots >= 144 || many.Draft.Slots != 144 || few.Draft.ReadBytes <= many.Draft.ReadBytes {
+		t.Errorf("few slots: %d, %d bytes read; many: %d, %d", few.Draft.Slots, few.Draft.ReadBytes, many.Draft.Slots, many.Draft.ReadBytes)
+	}
+	if few.DemandBytes != many.DemandBytes || few.DemandBytes == 0 {
+		t.Errorf("the model itself read %d bytes beside few slots of the drafter, %d beside many", few.DemandBytes, many.DemandBytes)
+	}
+	expectFailure(t, exitError, []string{"--draft-budget", "below the floor"}, append(slices.Clone(run), "--draft", referenceModel, "--draft-budget", "64K")...)
+	expectFailure(t, exitUsage, []string{"--draft-budget without --draft"}, append(slices.Clone(run), "--draft-budget", "4M")...)
 }

@@ -37,54 +37,86 @@ func (g *generation) draftedAnswer(ctx context.Context, batch *llama.Batch, samp
 // It returns the tokens with those that were accepted, all of them written, and
 // the one drawn after them.
 func (g *generation) draftedStep(ctx context.Context, batch *llama.Batch, sampler *llama.Sampler, tokens []llama.Token) ([]llama.Token, llama.Token, error) {
-	d, lctx := g.session.drafting, g.session.lctx
-	pos := len(tokens) - 1
-	clock := draftClock{begin: time.Now()}
-	draft, drafted := d.propose(tokens, min(lctx.Tokens()-len(tokens), g.limit-g.generated-1, lctx.Batch()-1))
-	batch.Clear()
-	batch.Add(tokens[pos], pos, 0, true)
-	for i, token := range draft {
-		batch.Add(token, pos+1+i, 0, true)
-	}
-	clock.drafted = time.Now()
-	err := g.session.decode(batch)
-	clock.decoded = time.Now()
+	s := g.session
+	v, err := s.verify(batch, tokens, min(s.lctx.Tokens()-len(tokens), g.limit-g.generated-1))
 	if errors.Is(err, llama.ErrContextFull) {
 		g.stop = stopFull
 		return tokens, 0, nil
 	}
-	if err == nil {
-		err = d.follow(batch, tokens[:pos])
-	}
-	clock.followed = time.Now()
 	if err != nil {
 		return tokens, 0, err
 	}
-	step := dspark.Step{Drafted: drafted, Verified: len(draft)}
-	token := sampler.Sample(lctx, 0)
-	for step.Accepted < len(draft) && token == draft[step.Accepted] {
-		step.Accepted++
+	token := sampler.Sample(s.lctx, 0)
+	for v.agrees(token) {
 		var stopped bool
 		if stopped, err = g.emit(ctx, token, len(tokens)); stopped || err != nil {
 			break
 		}
 		tokens = append(tokens, token)
-		token = sampler.Sample(lctx, step.Accepted)
+		token = sampler.Sample(s.lctx, v.Accepted)
 	}
-	g.decoded += 1 + step.Accepted
-	if drafted > 0 {
-		d.drafter.Accept(step.Accepted)
+	g.decoded += 1 + v.Accepted
+	return tokens, token, errors.Join(err, s.settle(v))
+}
+
+// verification is a step whose draft is being compared with what the model says.
+type verification struct {
+	dspark.Step
+	draft []llama.Token // what of it is in the step
+	pos   int           // of the token before it
+	clock draftClock
+}
+
+// agrees compares the next token of the draft with what is drawn in its place,
+// and counts it as accepted if they are equal.
+func (v *verification) agrees(token llama.Token) bool {
+	if v.Accepted == len(v.draft) || token != v.draft[v.Accepted] {
+		return false
 	}
-	if step.Accepted < len(draft) {
-		err = errors.Join(err, lctx.Truncate(0, pos+1+step.Accepted))
+	v.Accepted++
+	return true
+}
+
+// verify decodes the last token, and at most room drafted ones behind it.
+func (s *session) verify(batch *llama.Batch, tokens []llama.Token, room int) (v verification, err error) {
+	d := s.drafting
+	v.pos = len(tokens) - 1
+	v.clock.begin = time.Now()
+	v.draft, v.Drafted = d.propose(tokens, min(room, s.lctx.Batch()-1))
+	v.Verified = len(v.draft)
+	batch.Clear()
+	batch.Add(tokens[v.pos], v.pos, 0, true)
+	for i, token := range v.draft {
+		batch.Add(token, v.pos+1+i, 0, true)
 	}
-	d.observe(step, clock, g.session.counts())
-	return tokens, token, err
+	v.clock.drafted = time.Now()
+	err = s.decode(batch)
+	v.clock.decoded = time.Now()
+	if err == nil {
+		err = d.follow(batch, tokens[:v.pos])
+	}
+	v.clock.followed = time.Now()
+	return v, err
+}
+
+// settle takes back what was refused, and tells drafter and controller.
+func (s *session) settle(v verification) (err error) {
+	if v.Drafted > 0 {
+		s.drafting.drafter.Accept(v.Accepted)
+	}
+	if v.Accepted < len(v.draft) {
+		err = s.lctx.Truncate(0, v.pos+1+v.Accepted)
+	}
+	s.drafting.observe(v.Step, v.clock, s.counts())
+	return err
 }
 
 // emit writes a token that was drawn for a position, and tells whether the
 // generation ends with it.
 func (g *generation) emit(ctx context.Context, token llama.Token, pos int) (stopped bool, err error) {
+	if token == llama.NoToken {
+		return true, llama.ErrNoToken
+	}
 	if g.session.model.EndsGeneration(token) {
 		g.stop = stopEnd
 		return true, nil

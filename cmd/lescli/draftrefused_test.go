@@ -10,7 +10,7 @@ import (
 
 func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 	model := referenceModel
-	other := tinyModel(t, "tiny-qwen3")
+	other, eagle, moe := tinyModel(t, "tiny-qwen3"), tinyModel(t, "tiny-eagle3"), tinyModel(t, "tiny-qwen3moe")
 	run := func(flags ...string) []string {
 		return append([]string{"run", "-m", model, "-p", "x", "-n", "1"}, flags...)
 	}
@@ -36,7 +36,15 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 		"layer below zero":               {exitError, []string{"reads layer -1"}, run("--draft", editedDrafter(t, 1<<32-1))},
 		"block drafter alone":            {exitError, []string{"dflash"}, run("--draft", referenceDrafter(), "--draft-type", "draft-simple")},
 		"step smaller than a draft":      {exitError, []string{"--ubatch: 4", "drafts of 7: 8 is the least"}, run("--draft", referenceDrafter(), "--ubatch", "4")},
-		"no NextN block":                 {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
+		"no layers":                      {exitError, []string{"target_layers"}, run("--draft", withoutKey(t, referenceDrafter(), "dflash.target_layers"), "--draft-type", "draft-dspark")},
+		"no block size":                  {exitError, []string{"block_size"}, run("--draft", withoutKey(t, referenceDrafter(), "dflash.block_size"), "--draft-type", "draft-dspark")},
+		"EAGLE-3 of another vocabulary":  {exitError, []string{"vocabulary"}, run("--draft", eagle)},
+		"EAGLE-3 of another width": {exitError, []string{"fc.weight", "wrong shape"},
+			append(run("--draft", withNumber(t, eagle, "eagle3.target_hidden_size", 512)), "-m", moe)},
+		"EAGLE-3 of another model": {exitError, []string{"reads layer 9"}, append(run("--draft", edited(t, eagle, "eagle3.target_layers",
+			func(value []byte) { binary.LittleEndian.PutUint32(value[4+4+8:], 9) })), "-m", moe)},
+		"EAGLE-3 without layers": {exitError, []string{"layers"}, append(run("--draft", withoutKey(t, eagle, "eagle3.target_layers")), "-m", moe)},
+		"no NextN block":         {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
 	} {
 		t.Run(name, func(t *testing.T) { expectFailure(t, test.code, test.parts, test.args...) })
 	}
@@ -45,18 +53,37 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 // editedDrafter is the block drafter of the reference model with its first
 // layer replaced by another one.
 func editedDrafter(t *testing.T, layer uint32) string {
+	// The types of array and element and the count come before the elements.
+	return edited(t, referenceDrafter(), "dflash.target_layers", func(value []byte) { binary.LittleEndian.PutUint32(value[4+4+8:], layer) })
+}
+
+// withoutKey is a model in which a key has another name.
+func withoutKey(t *testing.T, from, key string) string {
+	return edited(t, from, key, nil)
+}
+
+// withNumber is a model with another value of a key.
+func withNumber(t *testing.T, from, key string, value uint32) string {
+	return edited(t, from, key, func(bytes []byte) { binary.LittleEndian.PutUint32(bytes[4:], value) })
+}
+
+// edited is a model changed behind a key: its type and value. Without a change
+// the key itself becomes another one.
+func edited(t *testing.T, from, key string, change func(value []byte)) string {
 	t.Helper()
-	content, err := os.ReadFile(referenceDrafter())
+	content, err := os.ReadFile(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const key = "dflash.target_layers"
 	at := bytes.Index(content, []byte(key))
 	if at < 0 {
-		t.Fatalf("%s has no %s", referenceDrafter(), key)
+		t.Fatalf("%s has no %s", from, key)
 	}
-	// The key, the types of array and element, the count, the elements.
-	binary.LittleEndian.PutUint32(content[at+len(key)+4+4+8:], layer)
+	if change == nil {
+		content[at+len(key)-1]++
+	} else {
+		change(content[at+len(key):])
+	}
 	path := filepath.Join(t.TempDir(), "edited.gguf")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,8 @@ type draftSummary struct {
 	Accepted     int64         `json:"accepted"`      // of them
 	DraftSeconds float64       `json:"draft_seconds"` // drafting, and keeping the drafter up to date
 	StepSeconds  float64       `json:"step_seconds"`  // steps of the model
+	Slots        int           `json:"slots"`         // of the drafter's own experts; 0 when none are streamed
+	ReadBytes    int64         `json:"read_bytes"`    // of them, since the start
 	Widths       []draftWidth  `json:"widths"`        // by verified tokens
 	Confidences  []reliability `json:"confidences"`   // by what the drafter said; empty if it says nothing
 }
@@ -40,9 +42,18 @@ type reliability struct {
 }
 
 func (d *drafting) summary() *draftSummary {
-	s := d.control.Stats()
+	sum := newDraftSummary(d.kind, d.control.Stats())
+	if d.engine != nil {
+		stats := d.engine.Stats()
+		sum.Slots, sum.ReadBytes = d.engine.Plan().SlotCount, stats.BytesDemand+stats.BytesPrefetch
+	}
+	return sum
+}
+
+// newDraftSummary puts counts into the form of reports.
+func newDraftSummary(kind string, s dspark.Stats) *draftSummary {
 	sum := &draftSummary{
-		Type: d.kind, Max: d.drafter.Max(), Steps: s.Steps, Drafted: s.Drafted, Verified: s.Verified, Accepted: s.Accepted,
+		Type: kind, Max: len(s.Widths) - 1, Steps: s.Steps, Drafted: s.Drafted, Verified: s.Verified, Accepted: s.Accepted,
 		DraftSeconds: time.Duration(s.DraftNS).Seconds(), StepSeconds: time.Duration(s.StepNS).Seconds(),
 		Widths: []draftWidth{}, Confidences: []reliability{},
 	}

@@ -43,13 +43,16 @@ type generation struct {
 
 // run computes the prompt and generates until something stops it.
 func (g *generation) run(ctx context.Context, tokens []llama.Token, params llama.SamplerParams) error {
-	sampler := llama.NewSampler(params)
+	sampler, err := llama.NewSampler(g.session.model, params)
+	if err != nil {
+		return err
+	}
 	defer sampler.Close()
 	batch := llama.NewBatch(g.session.lctx.Batch())
 	defer batch.Close()
 
 	g.session.resetStats()
-	err := g.feedPrompt(ctx, batch, tokens)
+	err = g.feedPrompt(ctx, batch, tokens)
 	g.watch.prefilled = time.Now()
 	g.watch.first = g.watch.prefilled
 	g.prefill = g.session.stats()

@@ -27,6 +27,8 @@ func runCommand() *cli.Command {
 			&cli.IntFlag{Name: "top-k", Value: 40, Usage: "draw from so many likeliest tokens; 0 from all"},
 			&cli.Float64Flag{Name: "top-p", Value: 0.95, Usage: "draw from the likeliest tokens of this joint probability; 1 from all"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the draws"},
+			&cli.StringFlag{Name: "grammar-file", Usage: "file with a grammar (GBNF) that the answer keeps to"},
+			&cli.StringFlag{Name: "json-schema", Usage: "JSON schema that the answer keeps to, or @FILE with one"},
 			jsonFlag(), warmFlag(),
 		}, append(draftFlags(), lesFlags()...)...),
 		Action: runRun,
@@ -117,6 +119,9 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	}
 	opts.sampler = llama.SamplerParams{
 		Temperature: c.Float64("temp"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"), Seed: uint32(c.Uint64("seed")),
+	}
+	if opts.sampler.Grammar, err = readGrammar(c); err != nil {
+		return opts, err
 	}
 	if opts.prompt, err = readPrompt(c); err != nil {
 		return opts, err

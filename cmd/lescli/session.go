@@ -92,6 +92,9 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 		}
 	}
 	if opts.draft.kind != "" {
+		if s.reason == "" {
+			opts.draft.stream = draftStreamOf(opts.les, opts.draft.budgetBytes, opts.log)
+		}
 		// Before the engine, whose plan counts what the process holds.
 		if s.drafting, err = openDrafting(opts.draft, file, s.lctx); err != nil {
 			return nil, err
@@ -172,6 +175,9 @@ func (s *session) describe(out io.Writer) {
 		fmt.Fprintf(out, " of %s", formatSize(p.Budget))
 	}
 	fmt.Fprintln(out)
+	if s.drafting != nil {
+		s.drafting.describe(out)
+	}
 	for _, tensor := range p.Resident {
 		fmt.Fprintf(out, "resident: %s, %s: not streamed\n", tensor.Name, formatSize(tensor.Bytes))
 	}

@@ -159,8 +159,7 @@ func traceTokens(model *llama.Model, opts traceOptions) (tokenFeed, int, error) 
 	case opts.tokens > 0:
 		tokens = tokens[:opts.tokens]
 	}
-	feed := textTokens(tokens)
-	return &feed, len(tokens), nil
+	return feedOf(tokens), len(tokens), nil
 }
 
 // recorder feeds tokens and writes what they route to after each step.

@@ -22,6 +22,9 @@ import (
 const WidthMax = 64
 
 const (
+	// coldPlain steps are not measured at all: the machine is cold then, the cache
+	// empty, and drafting would be compared with that.
+	coldPlain = 4
 	// learnPlain steps without a draft come first: what drafting is measured by.
 	learnPlain = 4
 	// rungSteps is how often each width of the ladder 1, 2, 4, ... is used before
@@ -38,6 +41,10 @@ const (
 	closeGain  = 1.25
 	closeEvery = 8
 	closePlain = 40
+	// What is left of the cold in the first plain steps makes drafting look better
+	// than it is: until firstPlain are known, one of closeEvery steps is plain
+	// whatever drafting gains.
+	firstPlain = 12
 )
 
 // Config describes the drafter and the target.
@@ -83,6 +90,7 @@ type Controller struct {
 	accept acceptance
 	cost   costs
 	mode   mode
+	drift  drift
 
 	asked    int       // of the drafter, for this step
 	trial    bool      // this step's width is tried, not chosen
@@ -90,6 +98,7 @@ type Controller struct {
 	expected []float64 // of any draft
 	given    []float32 // confidences of this draft
 	explored int       // steps since another width had a turn
+	cold     int       // steps that were not measured
 	count    Stats
 }
 
@@ -109,6 +118,9 @@ func New(config Config) *Controller {
 		count:    newStats(config.Max),
 	}
 }
+
+// Config is what New was given.
+func (c *Controller) Config() Config { return c.config }
 
 // Drafting tells whether the drafter is in use. While it is not, it need not be
 // kept up to date.
@@ -143,6 +155,8 @@ func (c *Controller) plainDue() bool {
 		return true
 	case drafted == 0:
 		return false
+	case known < firstPlain:
+		return drafted%closeEvery == 0
 	case known < closePlain && c.promise()*c.cost.time(0) < closeGain:
 		return drafted%closeEvery == 0
 	}
@@ -263,6 +277,11 @@ func (c *Controller) bestFixed() float64 {
 // Observe learns from a step.
 func (c *Controller) Observe(s Step) {
 	c.count.add(s, c.given)
+	if c.cold < coldPlain && c.config.Fixed == 0 {
+		c.cold++
+		return
+	}
+	s = c.steady(s)
 	c.cost.observe(s, c.asked)
 	c.accept.observe(s, c.given)
 	if c.config.Fixed > 0 {
@@ -278,11 +297,23 @@ func (c *Controller) Observe(s Step) {
 	c.given = c.given[:0]
 }
 
+// steady is the step as it would usually have been.
+func (c *Controller) steady(s Step) Step {
+	if known := c.cost.step[s.Verified]; known.all >= driftSteps {
+		c.drift.observe(s.StepNS, known.value())
+	}
+	s.StepNS, s.DraftNS = c.drift.remove(s.StepNS), c.drift.remove(s.DraftNS)
+	return s
+}
+
 // Begin starts a new request: nothing of a draft that was not verified is left.
 // What was learnt of the machine and the drafter stays.
 func (c *Controller) Begin() {
 	c.asked, c.given = 0, c.given[:0]
 }
 
-// Stats are the counts since New.
+// Stats are the counts since New or ResetStats.
 func (c *Controller) Stats() Stats { return c.count.clone() }
+
+// ResetStats begins to count anew; what was learnt stays.
+func (c *Controller) ResetStats() { c.count = newStats(c.config.Max) }

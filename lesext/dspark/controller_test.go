@@ -70,8 +70,8 @@ func TestDraftingEndsWithinABoundedLossAndIsProbedAgain(t *testing.T) {
 			t.Fatal("still drafting after 100 steps that all lose")
 		}
 	}
-	// Three times the limit, and a step of the greatest width.
-	if most := 3*8.0 + 10; worst > most {
+	// Twice the limit, and a step of the greatest width.
+	if most := 2*8.0 + 10; worst > most {
 		t.Errorf("one trial lost %.1f plain tokens, at most %.0f are allowed", worst, most)
 	}
 	if probes < 2 || probes > 6 {

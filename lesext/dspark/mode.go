@@ -4,7 +4,7 @@ const (
 	// limitTokens is what drafting may lose, in plain tokens, before it is given
 	// up where nothing speaks for it; limitAnyway times as much ends it in any case.
 	limitTokens = 8
-	limitAnyway = 3
+	limitAnyway = 2
 	// noHope of a plain step's rate, at best, is what speaks for giving up.
 	noHope = 0.98
 	// clearlyWorse than plain steps, in what was reached, needs no estimate.

@@ -36,6 +36,31 @@ func (s Stats) clone() Stats {
 	return s
 }
 
+// Plus adds the counts of another controller for drafts of as many tokens, or of
+// none at all.
+func (s Stats) Plus(t Stats) Stats {
+	if len(s.Widths) == 0 {
+		return t
+	}
+	sum := s.clone()
+	sum.Steps, sum.Drafts, sum.Drafted = s.Steps+t.Steps, s.Drafts+t.Drafts, s.Drafted+t.Drafted
+	sum.Verified, sum.Accepted = s.Verified+t.Verified, s.Accepted+t.Accepted
+	sum.DraftNS, sum.StepNS = s.DraftNS+t.DraftNS, s.StepNS+t.StepNS
+	for i, w := range t.Widths {
+		sum.Widths[i].Steps += w.Steps
+		sum.Widths[i].Accepted += w.Accepted
+		sum.Widths[i].StepNS += w.StepNS
+		sum.Widths[i].Experts += w.Experts
+		sum.Widths[i].ReadBytes += w.ReadBytes
+	}
+	for i, b := range t.Bins {
+		sum.Bins[i].Tokens += b.Tokens
+		sum.Bins[i].Accepted += b.Accepted
+		sum.Bins[i].Confidence += b.Confidence
+	}
+	return sum
+}
+
 func (s *Stats) add(step Step, confidences []float32) {
 	s.Steps++
 	if step.Drafted > 0 {

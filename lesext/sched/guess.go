@@ -38,7 +38,7 @@ func (s *Scheduler) tuneLocked(layer, tokens int) {
 	case tokens > decodeTokensMax:
 		m.chooser.Interrupt()
 	default:
-		m.cut = cuts[m.chooser.Step(s.config.Now())]
+		m.cut = cuts[m.chooser.Step(s.config.Now(), tokens)]
 	}
 	s.wantGuessesLocked(m.cut != cuts[0])
 }

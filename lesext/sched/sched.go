@@ -110,7 +110,7 @@ func Open(config Config) (*Scheduler, error) {
 	m.attempts = make([]uint8, s.index.Len()*s.runsMax)
 	m.cut = cuts[cutFirst]
 	if config.Tune && config.Lookahead > 0 {
-		m.chooser = tune.New(len(cuts), cutFirst)
+		m.chooser = tune.New(len(cuts), cutFirst, decodeTokensMax)
 	}
 	lanes := config.Lanes
 	if config.Manual {

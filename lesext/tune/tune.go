@@ -52,18 +52,31 @@ type Chooser struct {
 	left     int // steps until this part ends
 	block    int // of the running trial; -1 at rest
 	last     int64
-	clear    int64      // percent that end the running or the next trial early
-	wins     int        // trials in a row that the rival has won
-	known    bool       // last is when the step before began
-	times    [2][]int64 // of the champion and the rival in this trial
+	width    int         // of the step before
+	clear    int64       // percent that end the running or the next trial early
+	wins     int         // trials in a row that the rival has won
+	known    bool        // last is when the step before began
+	times    [2][]timing // of the champion and the rival in this trial
+	widths   [2][]width  // the same by tokens of the step, for comparing
 	sorted   []int64
 }
 
-// New returns a chooser that begins with one of the settings.
-func New(settings, first int) *Chooser {
+// timing is one step of a trial.
+type timing struct {
+	width int // tokens
+	time  int64
+}
+
+// width is what the steps of so many tokens took together.
+type width struct{ n, time int64 }
+
+// New returns a chooser that begins with one of the settings, for steps of at
+// most widthMax tokens.
+func New(settings, first, widthMax int) *Chooser {
 	c := &Chooser{settings: settings, best: first, rest: restSteps, left: firstSteps, clear: firstPercent, block: -1}
 	for i := range c.times {
-		c.times[i] = make([]int64, 0, pairs*blockSteps)
+		c.times[i] = make([]timing, 0, pairs*blockSteps)
+		c.widths[i] = make([]width, widthMax+1)
 	}
 	c.sorted = make([]int64, 0, pairs*blockSteps)
 	c.rival = c.nextRival(-1)
@@ -73,14 +86,14 @@ func New(settings, first int) *Chooser {
 // Best is the setting chosen so far.
 func (c *Chooser) Best() int { return c.best }
 
-// Step tells the time, in any unit, at which a step begins, and returns the
-// setting that it is to run with.
-func (c *Chooser) Step(now int64) int {
+// Step tells the time, in any unit, at which a step of so many tokens begins, and
+// returns the setting that it is to run with.
+func (c *Chooser) Step(now int64, tokens int) int {
 	if c.known && c.block >= 0 && c.left < blockSteps {
 		side := sideOf(c.block)
-		c.times[side] = append(c.times[side], now-c.last)
+		c.times[side] = append(c.times[side], timing{c.width, now - c.last})
 	}
-	c.last, c.known = now, true
+	c.last, c.width, c.known = now, tokens, true
 	if c.left == 0 {
 		c.advance()
 	}
@@ -167,16 +180,39 @@ func (c *Chooser) nextRival(last int) int {
 // rivalTakes reports whether the rival's steps take at least that share of the
 // champion's. A side of which nothing is known decides for the champion.
 func (c *Chooser) rivalTakes(percent int64) bool {
-	if len(c.times[0]) == 0 || len(c.times[1]) == 0 {
-		return true
-	}
-	return c.middle(1)*100 >= c.middle(0)*percent
+	c.addWidths()
+	champion, rival := c.middle(0), c.middle(1)
+	return champion == 0 || rival == 0 || rival*100 >= champion*percent
 }
 
+// addWidths adds up what steps of each width took on both sides.
+func (c *Chooser) addWidths() {
+	for side, times := range c.times {
+		clear(c.widths[side])
+		for _, t := range times {
+			c.widths[side][t.width].n++
+			c.widths[side][t.width].time += t.time
+		}
+	}
+}
+
+// whole is what a step as long as others of its width counts.
+const whole = 1 << 16
+
 // middle is the mean of the middle half of a side's times: one that took long by
-// chance does not count, and of two blocks at different times both do.
+// chance does not count, and of two blocks at different times both do. Steps of
+// several tokens take longer, and a side may have more of them by chance, so each
+// time is in parts of what steps of its width took on both sides; widths that
+// only one side has do not count.
 func (c *Chooser) middle(side int) int64 {
-	c.sorted = append(c.sorted[:0], c.times[side]...)
+	c.sorted = c.sorted[:0]
+	for _, t := range c.times[side] {
+		a, b := c.widths[0][t.width], c.widths[1][t.width]
+		if a.n > 0 && b.n > 0 {
+			usual := max(1, (a.time/a.n+b.time/b.n)/2)
+			c.sorted = append(c.sorted, max(1, t.time*whole/usual))
+		}
+	}
 	slices.Sort(c.sorted)
 	half := c.sorted[len(c.sorted)/4 : len(c.sorted)-len(c.sorted)/4]
 	var sum int64

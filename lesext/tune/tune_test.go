@@ -13,7 +13,7 @@ func drive(c *Chooser, steps int, cost []int64) []int {
 	ran := make([]int, len(cost))
 	now := int64(0)
 	for i := range steps {
-		setting := c.Step(now)
+		setting := c.Step(now, 1)
 		ran[setting]++
 		drift := int64(i % 1000 / 10)
 		now += cost[setting] + drift + noise.Int64N(cost[setting]/10)
@@ -34,7 +34,7 @@ func TestTheFasterSettingIsFound(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			for first := range test.cost {
-				c := New(len(test.cost), first)
+				c := New(len(test.cost), first, 1)
 				drive(c, 3000, test.cost)
 				if c.Best() != test.want {
 					t.Errorf("begun with %d: chose %d, want %d", first, c.Best(), test.want)
@@ -44,8 +44,35 @@ func TestTheFasterSettingIsFound(t *testing.T) {
 	}
 }
 
+// TestStepsOfSeveralTokensAreComparedWithTheirLike has steps of one and of eight
+// tokens, of which one side has more by chance.
+func TestStepsOfSeveralTokensAreComparedWithTheirLike(t *testing.T) {
+	run := func(cost []int64, seed uint64) int {
+		noise := rand.New(rand.NewPCG(seed, 4))
+		c := New(len(cost), 0, 8)
+		for now, setting := int64(0), 0; now < 3000_000; {
+			width := int64(1)
+			if noise.IntN(3) == 0 {
+				width = 8
+			}
+			setting = c.Step(now, int(width))
+			now += cost[setting]*width/2 + noise.Int64N(50)
+		}
+		return c.Best()
+	}
+	const runs = 100
+	moved, found := 0, 0
+	for seed := range uint64(runs) {
+		moved += run([]int64{1000, 1000}, seed)
+		found += run([]int64{1000, 900}, seed)
+	}
+	if moved > runs/20 || found < runs*9/10 {
+		t.Errorf("of %d runs %d moved without gain, %d found a gain of a tenth", runs, moved, found)
+	}
+}
+
 func TestEqualSettingsStayAsTheyAre(t *testing.T) {
-	c := New(3, 2)
+	c := New(3, 2, 1)
 	drive(c, 20000, []int64{1000, 1000, 1000})
 	if c.Best() != 2 {
 		t.Errorf("moved to setting %d without gain", c.Best())
@@ -53,7 +80,7 @@ func TestEqualSettingsStayAsTheyAre(t *testing.T) {
 }
 
 func TestTrialsOfASettledChoiceAreRare(t *testing.T) {
-	c := New(2, 0)
+	c := New(2, 0, 1)
 	ran := drive(c, 20000, []int64{1000, 1100})
 	if share := float64(ran[1]) / 20000; share > 0.02 {
 		t.Errorf("%.1f %% of the steps ran with the worse setting, want at most 2 %%", 100*share)
@@ -66,7 +93,7 @@ func TestAClearDifferenceEndsATrialEarly(t *testing.T) {
 		cost []int64
 		best int
 	}{{[]int64{1000, 1400}, 0}, {[]int64{1000, 700}, 1}} {
-		c := New(2, 0)
+		c := New(2, 0, 1)
 		ran := drive(c, firstSteps+trial+1, test.cost)
 		if c.block >= 0 || c.Best() != test.best || ran[0]+ran[1] != firstSteps+trial+1 {
 			t.Errorf("costs %v: chose %d, trial at block %d after %v steps", test.cost, c.Best(), c.block, ran)
@@ -79,9 +106,9 @@ func TestAFillingCacheFavoursNeitherSide(t *testing.T) {
 	moved := 0
 	for seed := range uint64(runs) {
 		noise := rand.New(rand.NewPCG(seed, 3))
-		c := New(2, 0)
+		c := New(2, 0, 1)
 		for i, now := 0, int64(0); i < 120; i++ {
-			c.Step(now)
+			c.Step(now, 1)
 			now += 1000 + int64(1000*math.Exp(-float64(i)/30)) + noise.Int64N(100)
 		}
 		moved += c.Best()
@@ -92,7 +119,7 @@ func TestAFillingCacheFavoursNeitherSide(t *testing.T) {
 }
 
 func TestAChangedWorldIsNoticed(t *testing.T) {
-	c := New(2, 0)
+	c := New(2, 0, 1)
 	drive(c, 3000, []int64{1000, 1300})
 	drive(c, 3*restStepsMax, []int64{1300, 1000})
 	if c.Best() != 1 {
@@ -101,17 +128,17 @@ func TestAChangedWorldIsNoticed(t *testing.T) {
 }
 
 func TestAnInterruptionIsNotTakenForAStep(t *testing.T) {
-	c := New(2, 0)
+	c := New(2, 0, 1)
 	for now := int64(0); c.block < 1; now += 1000 {
-		c.Step(now)
+		c.Step(now, 1)
 	}
 	c.Interrupt()
 	c.left = blockSteps - 1 // counting, if the time were known
-	c.Step(1_000_000_000)
+	c.Step(1_000_000_000, 1)
 	if n := len(c.times[1]); n != 0 {
 		t.Errorf("%d times counted over an interruption", n)
 	}
-	c.Step(1_000_001_000)
+	c.Step(1_000_001_000, 1)
 	if n := len(c.times[1]); n != 1 {
 		t.Errorf("%d times counted after the next step, want 1", n)
 	}
@@ -119,10 +146,10 @@ func TestAnInterruptionIsNotTakenForAStep(t *testing.T) {
 
 func TestTrialsEndHoweverShortTheAnswersAre(t *testing.T) {
 	for _, every := range []int{3, 10, 40, 64} {
-		c := New(3, 2)
+		c := New(3, 2, 1)
 		now, rival := int64(0), 0
 		for i := range 20000 {
-			if setting := c.Step(now); setting != c.Best() {
+			if setting := c.Step(now, 1); setting != c.Best() {
 				rival++
 			}
 			now += 1000
@@ -138,9 +165,9 @@ func TestTrialsEndHoweverShortTheAnswersAre(t *testing.T) {
 }
 
 func TestStepsDoNotAllocate(t *testing.T) {
-	c := New(3, 1)
+	c := New(3, 1, 1)
 	now := int64(0)
-	if n := testing.AllocsPerRun(5000, func() { now += 1000; c.Step(now) }); n != 0 {
+	if n := testing.AllocsPerRun(5000, func() { now += 1000; c.Step(now, 1) }); n != 0 {
 		t.Errorf("%v allocations a step", n)
 	}
 }

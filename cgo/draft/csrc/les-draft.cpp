@@ -325,6 +325,10 @@ void les_draft_close(struct les_draft * draft) {
     }
 }
 
+struct llama_context * les_draft_context(const struct les_draft * draft) {
+    return draft->lctx.get();
+}
+
 int32_t les_draft_max(const struct les_draft * draft) {
     return std::min(common_speculative_n_max(draft->spec.get()), draft->params.draft.n_max);
 }

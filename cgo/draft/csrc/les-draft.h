@@ -38,6 +38,9 @@ int32_t les_draft_type_of_file(const char * path, char * buf, size_t size);
 struct les_draft * les_draft_open(const struct les_draft_params * params, char * error, size_t size);
 void               les_draft_close(struct les_draft * draft);
 
+// The drafter's own context; NULL where it has none. Nothing was computed in it after open.
+struct llama_context * les_draft_context(const struct les_draft * draft);
+
 // What the implementation allows, at most n_max.
 int32_t les_draft_max(const struct les_draft * draft);
 
@@ -63,6 +66,10 @@ int32_t les_draft_make(struct les_draft * draft, const llama_token * tokens, int
 
 // Tells how many tokens of the last draft were accepted.
 void les_draft_accept(struct les_draft * draft, int32_t n_accepted);
+
+// The grammar (GBNF) of a JSON schema, to be freed with les_draft_free; NULL with the reason in error.
+char * les_draft_grammar(const char * schema, char * error, size_t size);
+void   les_draft_free(char * text);
 
 #ifdef __cplusplus
 }

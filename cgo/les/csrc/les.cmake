@@ -23,6 +23,7 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les-library.c
     ${GGML_LES_DIR}/les-host.c
     ${GGML_LES_DIR}/les-report.c
+    ${GGML_LES_DIR}/les-verify.c
     ${GGML_LES_DIR}/les-os-${LES_OS}.c)
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)

@@ -190,3 +190,23 @@ func (p *plan) gptoss() {
 		p.float(b+"ffn_down_exps.bias", normal, stdBias, s.embd, s.experts)
 	}
 }
+
+// eagle3 is a drafter for a model of the same width: one layer, which reads the
+// inputs of three layers of that model.
+func (p *plan) eagle3() {
+	s := p.shape
+	p.headKeys()
+	p.set("target_layers", []int32{1, 2, 3})
+	p.set("target_hidden_size", s.embd)
+	p.embeddings()
+	p.weight("fc", 3*s.embd, s.embd)
+	b := block(0)
+	p.norm(b+"attn_norm", s.embd)
+	p.norm(b+"attn_norm_2", s.embd)
+	p.weight(b+"attn_q", 2*s.embd, s.headDim*s.heads)
+	p.weight(b+"attn_k", 2*s.embd, s.headDim*s.headsKV)
+	p.weight(b+"attn_v", 2*s.embd, s.headDim*s.headsKV)
+	p.weight(b+"attn_output", s.headDim*s.heads, s.embd)
+	p.norm(b+"ffn_norm", s.embd)
+	p.feedForward(b, "", s.ff)
+}

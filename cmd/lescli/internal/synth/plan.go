@@ -61,6 +61,8 @@ func newPlan(s shape) *plan {
 		p.deepseek2()
 	case "gpt-oss":
 		p.gptoss()
+	case "eagle3":
+		p.eagle3()
 	default:
 		panic("synth: no layout for architecture " + s.arch)
 	}

@@ -102,6 +102,9 @@ func Presets() []Preset {
 		{"tiny-qwen3", "a dense model, without experts", tiny(func(s *shape) {
 			s.arch, s.experts, s.used, s.expertFF = "qwen3", 0, 0, 0
 		})},
+		{"tiny-eagle3", "an EAGLE-3 drafter for tiny-qwen3moe and tiny-qwen3, which never guesses right but by chance", tiny(func(s *shape) {
+			s.arch, s.layers, s.experts, s.used, s.expertFF = "eagle3", 1, 0, 0, 0
+		})},
 		{"35b-a3b-half", "35b-a3b with 20 layers instead of 40", a3bHalf()},
 		{"35b-a3b", "40 layers, width 2048, 256 experts, top-8, expert width 512", a3b},
 	}

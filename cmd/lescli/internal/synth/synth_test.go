@@ -35,8 +35,8 @@ func makeModel(t *testing.T, name string, opts Options) string {
 
 func TestTinyPresetsLoadAndGiveFiniteLogits(t *testing.T) {
 	for _, preset := range Presets() {
-		if !strings.HasPrefix(preset.Name, "tiny-") {
-			continue
+		if !strings.HasPrefix(preset.Name, "tiny-") || preset.shape.arch == "eagle3" {
+			continue // a drafter does not run by itself; the tests of lescli draft with it
 		}
 		for _, experts := range []llama.TensorType{llama.Q3K, llama.Q4K} {
 			t.Run(preset.Name+"/"+experts.String(), func(t *testing.T) {

@@ -1,0 +1,149 @@
+#include "les-verify.h"
+
+#include "les-os.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+// One sequence of one drafter. All fields but the first two belong to the thread that drafts for it.
+struct sequence {
+    const void * drafter; // NULL for a free place
+    int32_t      seq;
+    int32_t      n_max;
+    int32_t      pos;     // of the first token of the last draft
+    bool         pending; // a step runs
+    uint64_t     asked_ns, chosen_ns;
+    struct les_verify_step step;
+};
+
+static struct les_verify_calls g_calls; // zero without a registration
+static struct sequence         g_sequences[LES_VERIFY_MAX_SEQS];
+static uint64_t                g_uses[LES_VERIFY_MAX_SEQS]; // when a place was used last
+static uint64_t                g_clock;
+static atomic_flag             g_lock = ATOMIC_FLAG_INIT; // guards which place is whose
+
+// What drafters say while a draft is made, by sequence. Drafters of several threads would mix theirs: a wrong width, no more.
+static struct confidences {
+    int32_t n;
+    float   values[LES_VERIFY_MAX_TOKENS];
+} g_confidences[LES_VERIFY_MAX_SEQS];
+
+static void lock(void) {
+    while (atomic_flag_test_and_set_explicit(&g_lock, memory_order_acquire)) {
+        les_os_pause();
+    }
+}
+
+static void unlock(void) { atomic_flag_clear_explicit(&g_lock, memory_order_release); }
+
+static int32_t key_of(const struct sequence * s) { return (int32_t) (s - g_sequences); }
+
+// The place of a sequence, or NULL where it has none.
+static struct sequence * find(const void * drafter, int32_t seq) {
+    struct sequence * found = NULL;
+    lock();
+    for (int32_t i = 0; i < LES_VERIFY_MAX_SEQS && found == NULL; i++) {
+        if (g_sequences[i].drafter == drafter && g_sequences[i].seq == seq) {
+            found = &g_sequences[i];
+            g_uses[i] = ++g_clock;
+        }
+    }
+    unlock();
+    return found;
+}
+
+// Takes a free place, or the one that was not used for longest: drafters do not tell when they go.
+static struct sequence * take(const void * drafter, int32_t seq) {
+    lock();
+    int32_t at = 0;
+    for (int32_t i = 1; i < LES_VERIFY_MAX_SEQS; i++) {
+        at = g_uses[i] < g_uses[at] ? i : at;
+    }
+    g_uses[at]      = ++g_clock;
+    g_sequences[at] = (struct sequence) { .drafter = drafter, .seq = seq, .pos = -1 };
+    unlock();
+    return &g_sequences[at];
+}
+
+void les_verify_register(const struct les_verify_calls * calls) {
+    lock();
+    g_calls = calls ? *calls : (struct les_verify_calls) { 0 };
+    memset(g_sequences, 0, sizeof(g_sequences));
+    memset(g_uses, 0, sizeof(g_uses));
+    unlock();
+}
+
+// Tells what became of the step before, or begins a request where this draft does not go on from there.
+static void settle(struct sequence * s, int32_t pos, int32_t n_max, bool sequential) {
+    const bool follows = s->pending && pos == s->pos + 1 + s->step.n_accepted;
+    s->pending = false;
+    if (!follows || n_max != s->n_max) {
+        s->n_max = n_max;
+        g_calls.begin(g_calls.user, key_of(s), n_max, sequential);
+        return;
+    }
+    s->step.step_ns = s->asked_ns - s->chosen_ns;
+    g_calls.observe(g_calls.user, key_of(s), &s->step);
+}
+
+void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_max, bool sequential, bool * drafting, int32_t * n_tokens) {
+    if (g_calls.ask == NULL || !*drafting || n_max < 1 || n_max > LES_VERIFY_MAX_TOKENS) {
+        return;
+    }
+    struct sequence * s = find(drafter, seq);
+    if (s == NULL) {
+        s = take(drafter, seq);
+        g_calls.reset(g_calls.user, key_of(s));
+    }
+    s->asked_ns = les_os_now_ns();
+    settle(s, pos, n_max, sequential);
+    s->pos  = pos;
+    s->step = (struct les_verify_step) { 0 };
+    const int32_t room = *n_tokens < 0 || *n_tokens > n_max ? n_max : *n_tokens;
+    const int32_t n    = g_calls.ask(g_calls.user, key_of(s), room);
+    if (n <= 0) {
+        *drafting = false;
+    } else if (n < room) {
+        *n_tokens = n;
+    }
+    if (seq < LES_VERIFY_MAX_SEQS) {
+        g_confidences[seq].n = 0;
+    }
+    // Where nothing is drafted there is no choice either.
+    s->chosen_ns = les_os_now_ns();
+    s->pending   = true;
+}
+
+void les_verify_confidence(int32_t seq, const float * confidences, size_t n) {
+    if (g_calls.ask == NULL || confidences == NULL || seq < 0 || seq >= LES_VERIFY_MAX_SEQS) {
+        return;
+    }
+    struct confidences * c = &g_confidences[seq];
+    const float value = confidences[n];
+    if (c->n < LES_VERIFY_MAX_TOKENS && value >= 0 && value <= 1) {
+        c->values[c->n++] = value;
+    }
+}
+
+size_t les_verify_choose(const void * drafter, int32_t seq, size_t n) {
+    struct sequence * s = g_calls.ask ? find(drafter, seq) : NULL;
+    if (s == NULL || !s->pending || n > LES_VERIFY_MAX_TOKENS) {
+        return n;
+    }
+    static const struct confidences none;
+    const struct confidences * c = seq < LES_VERIFY_MAX_SEQS ? &g_confidences[seq] : &none;
+    int32_t chosen = g_calls.choose(g_calls.user, key_of(s), (int32_t) n, c->values, c->n < (int32_t) n ? 0 : (int32_t) n);
+    chosen = chosen < 0 ? 0 : chosen > (int32_t) n ? (int32_t) n : chosen;
+    s->chosen_ns       = les_os_now_ns();
+    s->step.draft_ns   = s->chosen_ns - s->asked_ns;
+    s->step.n_drafted  = (int32_t) n;
+    s->step.n_verified = chosen;
+    return (size_t) chosen;
+}
+
+void les_verify_accepted(const void * drafter, int32_t seq, int32_t n) {
+    struct sequence * s = g_calls.ask ? find(drafter, seq) : NULL;
+    if (s != NULL && s->pending) {
+        s->step.n_accepted = n < s->step.n_verified ? n : s->step.n_verified;
+    }
+}
