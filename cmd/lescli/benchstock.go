@@ -11,7 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"github.com/les-project/les/lesext/system"
 )
 
 // stockLoadRead is the load mode of llama-bench that reads everything into
@@ -98,15 +99,8 @@ func (s *stockSource) sample(round int) (sample benchSample, err error) {
 	}
 	sample, err = parseStock(out.Bytes())
 	sample.Round, sample.PeakGroupBytes = round, group.peakBytes()
-	sample.PeakRSSBytes = commandPeak(command)
+	sample.PeakRSSBytes = system.UsageOf(command.ProcessState).PeakBytes
 	return sample, err
-}
-
-func commandPeak(command *exec.Cmd) int64 {
-	if usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		return int64(usage.Maxrss) * maxrssUnit
-	}
-	return 0
 }
 
 // parseStock reads the JSON of llama-bench: one test for the prompt and one
