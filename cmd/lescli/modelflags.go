@@ -8,6 +8,8 @@ import (
 	"runtime"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/les-project/les/lesext/cores"
 )
 
 // defaultModel is the reference model that comes with the project, and
@@ -31,8 +33,11 @@ func ctxFlag() cli.Flag {
 }
 
 func threadsFlag() cli.Flag {
-	return &cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: runtime.NumCPU(), Usage: "compute threads"}
+	return &cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: fastCores(), Usage: "compute threads; without it, one for each core that is not much slower than the fastest"}
 }
+
+// fastCores is how many cores compute by default.
+func fastCores() int { return cores.Choose(runtime.GOOS, cores.List()).Threads }
 
 func ubatchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}

@@ -30,6 +30,7 @@ target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
 if (WIN32)
     target_link_libraries(ggml-base PRIVATE synchronization)
+    target_compile_definitions(ggml-base PRIVATE $<$<BOOL:${BUILD_SHARED_LIBS}>:LES_SHARED>)
 endif()
 
 # The hooks look at how a model is to be loaded; ggml is not linked to anything of llama.cpp for that.
