@@ -38,8 +38,20 @@ Darwin) host=darwin-x86_64 ;;
 esac
 
 prerequisites() {
-    local revision abi
+    local abi
     want_tools
+    want_ndk
+    want_api
+    for abi in $abis; do
+        target "$abi" || lacks "support for the ABI $abi: arm64-v8a and x86_64 are built"
+        want_compiler "$abi"
+    done
+    end_of_prerequisites
+}
+
+want_ndk() {
+    local revision
+    has_ndk=no
     if [ -z "$ndk" ]; then
         lacks "ANDROID_NDK_HOME (the folder of the Android NDK: developer.android.com/ndk/downloads)"
         ndk="\$ANDROID_NDK_HOME"
@@ -48,23 +60,28 @@ prerequisites() {
     elif [ ! -f "$ndk/source.properties" ]; then
         lacks "$ndk/source.properties: ANDROID_NDK_HOME does not name an NDK"
     else
+        has_ndk=yes
         revision=$(sed -n 's/^Pkg\.Revision *= *//p' "$ndk/source.properties")
         at_least "$ndk_min" "${revision%%-*}" || lacks "NDK $ndk_min or newer, $ndk is ${revision:-of no version}"
         [ -f "$ndk/build/cmake/android.toolchain.cmake" ] || lacks "$ndk/build/cmake/android.toolchain.cmake"
     fi
     tools=$ndk/toolchains/llvm/prebuilt/$host/bin
+}
+
+want_api() {
+    has_api=no
     case $api in
-    '' | *[!0-9]*) lacks "a number in ANDROID_API, not \"$api\"" ;;
-    *) [ "$api" -ge "$api_min" ] || lacks "ANDROID_API of at least $api_min, not $api" ;;
+    '' | *[!0-9]*)
+        lacks "a number in ANDROID_API, not \"$api\""
+        return
+        ;;
     esac
-    for abi in $abis; do
-        if ! target "$abi"; then
-            lacks "support for the ABI $abi: arm64-v8a and x86_64 are built"
-        elif [ -d "$ndk" ] && [ ! -x "$tools/$triple$api-clang" ]; then
-            lacks "$tools/$triple$api-clang"
-        fi
-    done
-    end_of_prerequisites
+    if [ "$api" -ge "$api_min" ]; then has_api=yes; else lacks "ANDROID_API of at least $api_min, not $api"; fi
+}
+
+want_compiler() {
+    [ "$has_ndk" = yes ] && [ "$has_api" = yes ] && target "$1" || return 0
+    [ -x "$tools/$triple$api-clang" ] || lacks "$tools/$triple$api-clang"
 }
 
 # target ABI sets what Go and clang call it.
