@@ -6,6 +6,10 @@ set(CMAKE_C_COMPILER   x86_64-w64-mingw32-gcc-posix)
 set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++-posix)
 set(CMAKE_RC_COMPILER  x86_64-w64-mingw32-windres)
 
+# What upstream uses of Windows 8 and later is missing in older headers, as in Debian 12's; it does without where it is told so.
+set(CMAKE_C_FLAGS_INIT   -D_WIN32_WINNT=0x0601)
+set(CMAKE_CXX_FLAGS_INIT -D_WIN32_WINNT=0x0601)
+
 set(CMAKE_FIND_ROOT_PATH /usr/x86_64-w64-mingw32)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)

@@ -1,4 +1,7 @@
-// Windows 8 and later.
+// Windows 8 and later: WaitOnAddress is not older.
+
+#undef  _WIN32_WINNT
+#define _WIN32_WINNT 0x0602
 
 #include "les-os.h"
 
