@@ -17,7 +17,7 @@ help:
 	@echo "make dist    the same as an archive, build/les-*.tar.gz, whose tree runs wherever it is unpacked"
 	@echo "make demo    build what is needed and run the reference model from flash"
 	@echo "make test    every check, from a fresh checkout"
-	@echo "make test-cross   cross builds for linux/arm64 and windows/amd64, run under emulators; see scripts/test-cross.sh"
+	@echo "make test-cross  cross builds for linux/arm64 and windows/amd64, run under emulators; see scripts/test-cross.sh"
 	@echo "make bench   Go benchmarks; then the standard set of docs/BENCH.md on a 15 GB model: about an hour, as root"
 	@echo "make lint    gofmt, go vet, shellcheck, the patch series and its budget"
 

@@ -111,9 +111,9 @@ pure_go() {
     # shellcheck disable=SC2086
     check vet go vet $packages
     check vet-systems scripts/vet-systems.sh
-    for compiler in $(sed -n 's/^skipped: \([^ ]*\).*/\1/p' "$logs/vet-systems.log" | sort -u); do
+    while read -r compiler; do
         skip "$compiler" "not installed: some C files for other systems are not compiled"
-    done
+    done < <(sed -n 's/^skipped: \([^ ]*\).*/\1/p' "$logs/vet-systems.log" | sort -u)
     # shellcheck disable=SC2086
     go_test race go test -json -race $packages
     [ -z "$tagged" ] && { echo "      lesext is not there yet"; return; }
