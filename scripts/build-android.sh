@@ -93,27 +93,23 @@ target() {
     esac
 }
 
-# Libraries of 16 KiB pages load on phones with pages of either size.
-build_llama() {
+# Libraries of 16 KiB pages load on phones with pages of either size. The engine is
+# built by Go, which the variables are for.
+build_libraries() {
     run cmake -S . -B "$build" -G Ninja \
         "-DCMAKE_TOOLCHAIN_FILE=$ndk/build/cmake/android.toolchain.cmake" \
         "-DANDROID_ABI=$abi" "-DANDROID_PLATFORM=android-$api" \
         -DANDROID_STL=c++_shared -DANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES=ON \
         "${mobile_cmake[@]}" -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON
-    run cmake --build "$build" --parallel "$jobs" --target llama ggml
-}
-
-build_engine() {
-    run env LES_BUILD_DIR="$build" GOOS=android "GOARCH=$goarch" \
-        "CC=$tools/$triple$api-clang" "CXX=$tools/$triple$api-clang++" \
-        scripts/go.sh build -trimpath -buildmode=c-shared -o "$build/bin/liblesext-engine.so" ./cmd/liblesext
+    run env GOOS=android "GOARCH=$goarch" "CC=$tools/$triple$api-clang" "CXX=$tools/$triple$api-clang++" \
+        cmake --build "$build" --parallel "$jobs" --target llama ggml lesext
 }
 
 build_wrapper() {
     run "$tools/$triple$api-clang" -std=c11 -O2 -fPIC -shared -Wall -Wextra \
-        -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Icgo/les/csrc -Icmd/liblesext -Imobile/common \
+        -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Icmd/liblesext/csrc -Imobile/common \
         mobile/common/les-mobile.c mobile/android/lesext/src/main/c/les-jni.c \
-        -o "$build/bin/libles-jni.so" "-L$build/bin" -lllama -lggml -lggml-base -Wl,-z,max-page-size=16384
+        -o "$build/bin/libles-jni.so" "-L$build/bin" -llesext -lllama -lggml -lggml-base -Wl,-z,max-page-size=16384
 }
 
 # Gradle packs what is in jniLibs, and nothing whose name does not end in .so.
@@ -130,7 +126,7 @@ install_headers() {
     run cp llama/llama.cpp/include/llama.h llama/llama.cpp/ggml/include/ggml.h llama/llama.cpp/ggml/include/ggml-alloc.h \
         llama/llama.cpp/ggml/include/ggml-backend.h llama/llama.cpp/ggml/include/ggml-cpu.h \
         llama/llama.cpp/ggml/include/ggml-opt.h llama/llama.cpp/ggml/include/gguf.h \
-        cmd/liblesext/lesext.h mobile/common/les-mobile.h "$to"
+        cmd/liblesext/csrc/lesext.h mobile/common/les-mobile.h "$to"
 }
 
 prerequisites
@@ -143,8 +139,7 @@ install_headers
 for abi in $abis; do
     target "$abi"
     build=$out/cmake-$abi
-    build_llama
-    build_engine
+    build_libraries
     build_wrapper
     install_libraries
 done

@@ -49,20 +49,15 @@ prerequisites() {
     end_of_prerequisites
 }
 
-build_llama() {
+build_libraries() {
+    local flags="--target=aarch64-linux-ohos --sysroot=$sdk/native/sysroot -D__MUSL__"
     run cmake -S . -B "$build" -G Ninja \
         "-DCMAKE_TOOLCHAIN_FILE=$sdk/native/build/cmake/ohos.toolchain.cmake" \
         -DOHOS_ARCH=arm64-v8a -DOHOS_STL=c++_shared \
         "${mobile_cmake[@]}" -DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod
-    run cmake --build "$build" --parallel "$jobs" --target llama ggml
-}
-
-build_engine() {
-    local flags="--target=aarch64-linux-ohos --sysroot=$sdk/native/sysroot -D__MUSL__"
-    run env LES_BUILD_DIR="$build" GOOS=linux GOARCH=arm64 \
-        "CC=$sdk/native/llvm/bin/clang" "CXX=$sdk/native/llvm/bin/clang++" \
+    run env GOOS=linux GOARCH=arm64 "CC=$sdk/native/llvm/bin/clang" "CXX=$sdk/native/llvm/bin/clang++" \
         "CGO_CFLAGS=-O2 $flags" "CGO_CXXFLAGS=-O2 $flags" "CGO_LDFLAGS=$flags" \
-        scripts/go.sh build -trimpath -buildmode=c-shared -o "$build/bin/liblesext-engine.so" ./cmd/liblesext
+        cmake --build "$build" --parallel "$jobs" --target llama ggml lesext
 }
 
 install_module() {
@@ -72,13 +67,12 @@ install_module() {
     run cp llama/llama.cpp/include/llama.h llama/llama.cpp/ggml/include/ggml.h llama/llama.cpp/ggml/include/ggml-alloc.h \
         llama/llama.cpp/ggml/include/ggml-backend.h llama/llama.cpp/ggml/include/ggml-cpu.h \
         llama/llama.cpp/ggml/include/ggml-opt.h llama/llama.cpp/ggml/include/gguf.h \
-        cmd/liblesext/lesext.h mobile/common/les-mobile.h mobile/common/les-mobile.c "$out/lesext/include"
+        cmd/liblesext/csrc/lesext.h mobile/common/les-mobile.h mobile/common/les-mobile.c "$out/lesext/include"
 }
 
 prerequisites
 run scripts/llama.sh fetch
 run scripts/llama.sh apply
-build_llama
-build_engine
+build_libraries
 install_module
 echo "build-harmonyos: $out/lesext has libs/arm64-v8a and include for a native module of DevEco Studio"

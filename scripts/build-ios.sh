@@ -66,21 +66,18 @@ slice() {
 }
 
 # No Metal and no Accelerate: LES streams to the processor, and what it is compared
-# with is llama.cpp's plain kernels.
-build_llama() {
+# with is llama.cpp's plain kernels. The engine is built by Go, which the variables
+# are for.
+build_libraries() {
     run cmake -S . -B "$build" -G Ninja \
         -DCMAKE_SYSTEM_NAME=iOS "-DCMAKE_OSX_SYSROOT=$1" -DCMAKE_OSX_ARCHITECTURES=arm64 \
         "-DCMAKE_OSX_DEPLOYMENT_TARGET=$min" \
         "${mobile_cmake[@]}" -DBUILD_SHARED_LIBS=OFF "-DGGML_CPU_ARM_ARCH=$arch" \
         -DGGML_METAL=OFF -DGGML_BLAS=OFF -DGGML_ACCELERATE=OFF \
         "-DCMAKE_ARCHIVE_OUTPUT_DIRECTORY=$build/bin"
-    run cmake --build "$build" --parallel "$jobs" --target llama ggml
-}
-
-build_engine() {
-    run env LES_BUILD_DIR="$build" GOOS=ios GOARCH=arm64 "CC=$(clang_of "$1")" "CXX=$(clang_of "$1")++" \
+    run env GOOS=ios GOARCH=arm64 "CC=$(clang_of "$1")" "CXX=$(clang_of "$1")++" \
         "CGO_CFLAGS=-O2 $flags" "CGO_CXXFLAGS=-O2 $flags" "CGO_LDFLAGS=$flags" \
-        scripts/go.sh build -trimpath -buildmode=c-archive -o "$build/bin/liblesext-engine.a" ./cmd/liblesext
+        cmake --build "$build" --parallel "$jobs" --target llama ggml lesext-static
 }
 
 clang_of() {
@@ -90,10 +87,10 @@ clang_of() {
 build_wrapper() {
     # shellcheck disable=SC2086
     run "$(clang_of "$1")" $flags -std=c11 -O2 -Wall -Wextra -c \
-        -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Icgo/les/csrc -Icmd/liblesext -Imobile/common \
+        -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Icmd/liblesext/csrc -Imobile/common \
         mobile/common/les-mobile.c -o "$build/bin/les-mobile.o"
     run libtool -static -o "$build/LesExt.a" "$build/bin/libllama.a" "$build/bin/libggml.a" "$build/bin/libggml-cpu.a" \
-        "$build/bin/libggml-base.a" "$build/bin/liblesext-engine.a" "$build/bin/les-mobile.o"
+        "$build/bin/libggml-base.a" "$build/bin/liblesext.a" "$build/bin/les-mobile.o"
 }
 
 install_headers() {
@@ -101,7 +98,7 @@ install_headers() {
     run cp llama/llama.cpp/include/llama.h llama/llama.cpp/ggml/include/ggml.h llama/llama.cpp/ggml/include/ggml-alloc.h \
         llama/llama.cpp/ggml/include/ggml-backend.h llama/llama.cpp/ggml/include/ggml-cpu.h \
         llama/llama.cpp/ggml/include/ggml-opt.h llama/llama.cpp/ggml/include/gguf.h \
-        cmd/liblesext/lesext.h mobile/common/les-mobile.h mobile/ios/module.modulemap "$out/include"
+        cmd/liblesext/csrc/lesext.h mobile/common/les-mobile.h mobile/ios/module.modulemap "$out/include"
 }
 
 prerequisites
@@ -111,8 +108,7 @@ install_headers
 frameworks=()
 for name_of_slice in iphoneos iphonesimulator; do
     slice "$name_of_slice"
-    build_llama "$name_of_slice"
-    build_engine "$name_of_slice"
+    build_libraries "$name_of_slice"
     build_wrapper "$name_of_slice"
     frameworks+=(-library "$build/LesExt.a" -headers "$out/include")
 done

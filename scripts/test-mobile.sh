@@ -137,7 +137,7 @@ android_commands() {
     prints "the toolchain file" 'cmake -S . -B' "-DCMAKE_TOOLCHAIN_FILE=$ANDROID_NDK_HOME/build/cmake/android.toolchain.cmake" -DANDROID_ABI=arm64-v8a -DANDROID_PLATFORM=android-28
     prints "pages of 16 KiB" -DANDROID_ABI=x86_64 -DANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES=ON
     prints "kernels with and without dotprod and i8mm" -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON
-    prints "Go for arm64" GOOS=android GOARCH=arm64 aarch64-linux-android28-clang -buildmode=c-shared liblesext-engine.so
+    prints "Go for arm64" GOOS=android GOARCH=arm64 aarch64-linux-android28-clang CXX= aarch64-linux-android28-clang++ --build cmake-arm64-v8a --target llama ggml lesext
     prints "Go for x86_64" GOOS=android GOARCH=amd64 x86_64-linux-android28-clang
     prints "the C++ library comes along" 'sysroot/usr/lib/aarch64-linux-android/libc++_shared.so' jniLibs/arm64-v8a
     ANDROID_ABIS=arm64-v8a script android --dry-run
@@ -182,7 +182,7 @@ ios_commands() {
     prints "a device" -DCMAKE_SYSTEM_NAME=iOS -DCMAKE_OSX_SYSROOT=iphoneos -DCMAKE_OSX_ARCHITECTURES=arm64 -DCMAKE_OSX_DEPLOYMENT_TARGET=17.0
     prints "a simulator" -DCMAKE_OSX_SYSROOT=iphonesimulator -DBUILD_SHARED_LIBS=OFF
     prints "the processor alone" -DGGML_CPU_ARM_ARCH=armv8.4-a+dotprod -DGGML_METAL=OFF
-    prints "Go for devices" GOOS=ios GOARCH=arm64 '-isysroot /sdk/iphoneos -target arm64-apple-ios17.0' -buildmode=c-archive
+    prints "Go for devices" GOOS=ios GOARCH=arm64 '-isysroot /sdk/iphoneos -target arm64-apple-ios17.0' --build cmake-iphoneos --target llama ggml lesext-static
     prints "Go for the simulator" GOOS=ios '-isysroot /sdk/iphonesimulator -target arm64-apple-ios17.0-simulator'
     prints "one framework of both" 'xcodebuild -create-xcframework' cmake-iphoneos/LesExt.a -headers cmake-iphonesimulator/LesExt.a -headers LesExt.xcframework
     rm -f "$tools/xcrun" "$tools/xcodebuild" "$tools/libtool" "$tools/uname"
@@ -218,7 +218,7 @@ harmonyos_commands() {
     script harmonyos --dry-run
     that "a dry run does nothing" did_nothing
     prints "the toolchain file" "-DCMAKE_TOOLCHAIN_FILE=$OHOS_SDK_HOME/native/build/cmake/ohos.toolchain.cmake" -DOHOS_ARCH=arm64-v8a
-    prints "Go as for Linux" GOOS=linux GOARCH=arm64 "--sysroot=$OHOS_SDK_HOME/native/sysroot" -buildmode=c-shared
+    prints "Go as for Linux" GOOS=linux GOARCH=arm64 "--sysroot=$OHOS_SDK_HOME/native/sysroot" --target llama ggml lesext
 }
 
 options() {

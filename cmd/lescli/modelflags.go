@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/urfave/cli/v2"
 
@@ -37,7 +36,7 @@ func threadsFlag() cli.Flag {
 }
 
 // fastCores is how many cores compute by default.
-func fastCores() int { return cores.Choose(runtime.GOOS, cores.List()).Threads }
+func fastCores() int { return cores.Choose(cores.List()).Threads }
 
 func ubatchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}

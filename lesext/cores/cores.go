@@ -1,6 +1,5 @@
-// Package cores chooses how many threads compute, how many lanes read, and how
-// much of the free memory is planned for, from what the processor is made of and
-// which system it runs. The choice is a pure function; List asks the system.
+// Package cores chooses how many threads compute and how many lanes read, from what
+// the processor is made of. The choice is a pure function; List asks the system.
 package cores
 
 import "github.com/les-project/les/lesext/sched"
@@ -14,9 +13,8 @@ type Core struct {
 
 // Settings are the defaults for a machine.
 type Settings struct {
-	Threads int     // that compute
-	Lanes   int     // reads in flight
-	Share   float64 // of the free memory that is planned for
+	Threads int // that compute
+	Lanes   int // reads in flight
 }
 
 // slowShare is the speed, as a share of the fastest core's, below which a core
@@ -26,22 +24,11 @@ type Settings struct {
 // their small ones at 0.15 to 0.4.
 const slowShare = 0.5
 
-// The rest is left to page tables, the Go runtime and other programs. On Android
-// processes are ended before the free memory is used up, one that is not in the
-// foreground first; iOS tells what is left until the limit of this one process,
-// which the app's own pictures and buffers need a part of. Nothing of the two was
-// measured on a phone.
-var shares = map[string]float64{"android": 0.6, "ios": 0.8}
-
-const shareDefault = 0.9
-
-// Choose returns the defaults for a system, named as GOOS is, with these cores.
-func Choose(system string, list []Core) Settings {
-	s := Settings{Threads: threads(list), Lanes: sched.LanesDefault, Share: shareDefault}
-	if share, known := shares[system]; known {
-		s.Share = share
-	}
-	return s
+// Choose returns the defaults for these cores. Lanes are as many on every system:
+// they spend their time waiting, and flash of phones wants as many reads in flight
+// as other flash does.
+func Choose(list []Core) Settings {
+	return Settings{Threads: threads(list), Lanes: sched.LanesDefault}
 }
 
 // threads counts the cores that are fast enough. Cores of unknown speed all are.

@@ -30,7 +30,7 @@ func TestSlowCoresDoNotCompute(t *testing.T) {
 		"none":                          {nil, 1},
 	}
 	for name, c := range cases {
-		if got := Choose("linux", c.cores).Threads; got != c.threads {
+		if got := Choose(c.cores).Threads; got != c.threads {
 			t.Errorf("%s: %d threads, not %d", name, got, c.threads)
 		}
 	}
@@ -41,20 +41,9 @@ const (
 	efficiency  = 40
 )
 
-func TestPhonesPlanForLess(t *testing.T) {
-	list := of(4, 1)
-	desktop, android, ios := Choose("linux", list), Choose("android", list), Choose("ios", list)
-	if !(android.Share < ios.Share && ios.Share < desktop.Share && desktop.Share < 1) {
-		t.Errorf("shares are %v, %v, %v", android.Share, ios.Share, desktop.Share)
-	}
-	if desktop.Lanes < 1 || android.Lanes != desktop.Lanes {
-		t.Errorf("lanes are %d, %d", desktop.Lanes, android.Lanes)
-	}
-}
-
 func TestThisMachineHasCores(t *testing.T) {
 	list := List()
-	if s := Choose("linux", list); s.Threads < 1 || s.Threads > len(list) {
+	if s := Choose(list); s.Threads < 1 || s.Threads > len(list) || s.Lanes < 1 {
 		t.Errorf("%d threads for %+v", s.Threads, list)
 	}
 }

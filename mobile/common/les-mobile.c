@@ -26,8 +26,7 @@ static struct llama_model * les_mobile_load(const struct les_mobile_params * par
     if (params->library_path) {
         ggml_backend_load_all_from_path(params->library_path);
     }
-    struct lesext_options options;
-    lesext_options_init(&options);
+    struct lesext_options options = lesext_default_options();
     options.budget_bytes = params->budget_bytes;
     if (lesext_enable(&options) != 0) {
         return NULL;
@@ -221,5 +220,5 @@ void les_mobile_cancel(struct les_mobile * m) {
 }
 
 int32_t les_mobile_pressure(struct les_mobile * m, int32_t level) {
-    return lesext_memory_pressure(m->model, level);
+    return lesext_memory_pressure(m->model, (enum lesext_pressure) level);
 }

@@ -19,8 +19,8 @@ struct les_mobile;
 struct les_mobile_params {
     const char * model_path;   // a file that can be read at any place: not an asset inside a package
     const char * library_path; // folder of the processor kernels where they are libraries of their own (Android), else NULL
-    int64_t      budget_bytes; // for the whole process; 0 leaves the choice to LES
-    int32_t      n_threads;    // that compute, 0 for as many as the processor has fast cores
+    uint64_t     budget_bytes; // for the whole process; 0 leaves the choice to LES
+    int32_t      n_threads;    // that compute, 0 for llama.cpp's own choice of 4
     int32_t      n_ctx;        // tokens of a conversation, 0 for 2048
 };
 

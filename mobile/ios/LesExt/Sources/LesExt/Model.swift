@@ -31,7 +31,7 @@ public final class Model: @unchecked Sendable {
 
     /// Opens a GGUF file. A budget of 0 leaves the choice to LES, which asks the system how much
     /// this app may still take. Blocks while the weights that stay in memory are read.
-    public init(path: String, budget: Int64 = 0, threads: Int32 = 0) throws {
+    public init(path: String, budget: UInt64 = 0, threads: Int32 = 0) throws {
         guard Model.isSupported else { throw ModelError(reason: "this device is older than A13") }
         var error = [CChar](repeating: 0, count: 1024)
         let opened = path.withCString { name -> OpaquePointer? in

@@ -49,7 +49,7 @@ JNIEXPORT jlong JNICALL Java_org_les_lesext_Model_open(JNIEnv * env, jclass type
     struct les_mobile * m = NULL;
     if (model_path) {
         m = les_mobile_open(&(struct les_mobile_params) {
-            .model_path = model_path, .library_path = library_path, .budget_bytes = budget, .n_threads = threads,
+            .model_path = model_path, .library_path = library_path, .budget_bytes = budget > 0 ? (uint64_t) budget : 0, .n_threads = threads,
         }, error, sizeof(error));
     }
     free(model_path);
