@@ -33,13 +33,14 @@ public final class Model: @unchecked Sendable {
     /// this app may still take. Blocks while the weights that stay in memory are read.
     public init(path: String, budget: UInt64 = 0, threads: Int32 = 0) throws {
         guard Model.isSupported else { throw ModelError(reason: "this device is older than A13") }
-        var error = [CChar](repeating: 0, count: 1024)
+        let capacity = 1024
+        var error = [CChar](repeating: 0, count: capacity)
         let opened = path.withCString { name -> OpaquePointer? in
             var params = les_mobile_params()
             params.model_path = name
             params.budget_bytes = budget
             params.n_threads = threads
-            return les_mobile_open(&params, &error, error.count)
+            return les_mobile_open(&params, &error, capacity)
         }
         guard let opened else { throw ModelError(reason: String(cString: error)) }
         handle = opened
