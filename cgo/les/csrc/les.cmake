@@ -30,7 +30,9 @@ target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
 if (WIN32)
     target_link_libraries(ggml-base PRIVATE synchronization)
-    target_compile_definitions(ggml-base PRIVATE $<$<BOOL:${BUILD_SHARED_LIBS}>:LES_SHARED>)
+    if (BUILD_SHARED_LIBS AND NOT MINGW) # which exports everything as long as nothing is marked
+        target_compile_definitions(ggml-base PRIVATE LES_SHARED)
+    endif()
 endif()
 
 # The hooks look at how a model is to be loaded; ggml is not linked to anything of llama.cpp for that.
