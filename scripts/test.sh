@@ -129,6 +129,9 @@ native() {
         # shellcheck disable=SC2086
         go_test cgo scripts/go.sh test -json $packages
     fi
+    if [ -e "$build/bin/liblesext.so" ]; then check mobile-core scripts/test-mobile-core.sh
+    else skip mobile-core "the library for applications is not built"
+    fi
     check llama-archs "$build/bin/test-llama-archs"
     check csrc-asan scripts/test-csrc.sh asan
     check csrc-tsan scripts/test-csrc.sh tsan
