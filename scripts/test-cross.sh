@@ -37,9 +37,19 @@ verify() {
     "$@" verify -m "$model" --les-slots floor,2,all -t 2 --prompt-tokens 1,7 --gen 4
 }
 
-# Packages of cgo that have tests, and those of pure Go.
+# Packages that have tests; but the simulations of dspark, which are arithmetic and
+# take minutes without an emulator in between.
 packages() {
-    go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./lesext/... ./cgo/... ./cmd/...
+    go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./lesext/... ./cgo/... ./cmd/lescli/... | grep -v dspark
+}
+
+# The tests of the C side, which ctest runs under the emulator of the toolchain file.
+c_tests() {
+    mkdir -p build-csrc-arm64
+    cmake -S cgo/les/csrc/test -B build-csrc-arm64 "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" \
+        -DGGML_NATIVE=OFF "-DGGML_CPU_ARM_ARCH=$arm_arch" "-DLES_LLAMA_DIR=$root/llama/llama.cpp" >build-csrc-arm64/build.log
+    cmake --build build-csrc-arm64 --parallel "$LES_JOBS" >>build-csrc-arm64/build.log
+    (cd build-csrc-arm64 && ctest --output-on-failure)
 }
 
 arm64() {
@@ -50,6 +60,7 @@ arm64() {
     local emulator=(qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu)
     ! does build || scripts/build.sh lescli
     ! does verify || verify "${emulator[@]}" "$LES_BUILD_DIR/bin/lescli"
+    ! does test || c_tests
     # shellcheck disable=SC2046
     ! does test || scripts/go.sh test -p 1 -vet=off -timeout 60m -exec "${emulator[*]} -E LD_LIBRARY_PATH=$LES_BUILD_DIR/bin" $(packages)
 }
