@@ -8,7 +8,7 @@ export BENCH_MODEL ?= build/35b-a3b.gguf
 # Where make install puts programs, libraries and headers, below DESTDIR.
 PREFIX ?= /usr/local
 
-.PHONY: help setup build install dist demo test bench lint
+.PHONY: help setup build install dist demo test test-cross bench lint
 
 help:
 	@echo "make setup   install what is missing (apt, Homebrew)"
@@ -17,6 +17,7 @@ help:
 	@echo "make dist    the same as an archive, build/les-*.tar.gz, whose tree runs wherever it is unpacked"
 	@echo "make demo    build what is needed and run the reference model from flash"
 	@echo "make test    every check, from a fresh checkout"
+	@echo "make test-cross  cross builds for linux/arm64 and windows/amd64, run under emulators; see scripts/test-cross.sh"
 	@echo "make bench   Go benchmarks; then the standard set of docs/BENCH.md on a 15 GB model: about an hour, as root"
 	@echo "make lint    gofmt, go vet, shellcheck, the patch series and its budget"
 
@@ -38,6 +39,10 @@ demo:
 
 test:
 	scripts/test.sh
+
+test-cross:
+	scripts/test-cross.sh arm64
+	scripts/test-cross.sh windows
 
 bench: build
 	go test -run '^$$' -bench . -benchmem ./lesext/...

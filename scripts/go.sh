@@ -25,10 +25,14 @@ headers=$({
 # Programs find the libraries beside them, wherever build/bin is moved to. Test
 # binaries run from a temporary directory and are told by the environment.
 include="'-I$llama/include' '-I$llama/ggml/include' '-I$root/cgo/les/csrc' -DLES_HEADERS=0x$headers"
-case $(uname -s) in
-Darwin)
+case $(go env GOOS) in
+darwin | ios)
     rpath="-Wl,-rpath,@loader_path -Wl,-rpath,@loader_path/../lib"
     export DYLD_LIBRARY_PATH="$build/bin${DYLD_LIBRARY_PATH:+:$DYLD_LIBRARY_PATH}"
+    ;;
+windows)
+    rpath= # libraries are found beside the program, and where WINEPATH says
+    export WINEPATH="$build/bin${WINEPATH:+;$WINEPATH}"
     ;;
 *)
     rpath="-Wl,-rpath,\$ORIGIN -Wl,-rpath,\$ORIGIN/../lib '-Wl,-rpath-link,$build/bin'"

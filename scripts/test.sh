@@ -99,16 +99,21 @@ static_checks() {
         skip shellcheck "shellcheck is not installed"
     fi
     check llama-sh scripts/test-llama-sh.sh
+    check mobile-sh scripts/test-mobile.sh
     check series-verify scripts/llama.sh verify
     check series-budget scripts/llama.sh stats
 }
 
 pure_go() {
-    local packages tagged
+    local packages tagged compiler
     packages=$(existing lesext scripts)
     tagged=$(existing lesext)
     # shellcheck disable=SC2086
     check vet go vet $packages
+    check vet-systems scripts/vet-systems.sh
+    while read -r compiler; do
+        skip "$compiler" "not installed: some C files for other systems are not compiled"
+    done < <(sed -n 's/^skipped: \([^ ]*\).*/\1/p' "$logs/vet-systems.log" | sort -u)
     # shellcheck disable=SC2086
     go_test race go test -json -race $packages
     [ -z "$tagged" ] && { echo "      lesext is not there yet"; return; }
@@ -123,6 +128,9 @@ native() {
         check vet-cgo scripts/go.sh vet $packages
         # shellcheck disable=SC2086
         go_test cgo scripts/go.sh test -json $packages
+    fi
+    if [ -e "$build/bin/liblesext.so" ]; then check mobile-core scripts/test-mobile-core.sh
+    else skip mobile-core "the library for applications is not built"
     fi
     check llama-archs "$build/bin/test-llama-archs"
     check csrc-asan scripts/test-csrc.sh asan

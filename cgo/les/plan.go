@@ -6,12 +6,9 @@ package les
 import "C"
 
 import (
-	"fmt"
-	"os"
-	"strings"
-
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/plan"
+	"github.com/les-project/les/lesext/system"
 )
 
 // SlotSpanBytes is what one span takes in a slot, by the rule with which Seal
@@ -30,15 +27,6 @@ func measured(usage plan.Usage) plan.Usage {
 // ResidentBytes is the memory that the process holds now; 0 where the system
 // does not tell.
 func ResidentBytes() int64 {
-	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		var kib int64
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
-			return kib << 10
-		}
-	}
-	return 0
+	bytes, _ := system.ResidentBytes()
+	return bytes
 }

@@ -3,6 +3,8 @@ package llama
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -216,10 +218,12 @@ func TestPartsAreFoundAndMissingOnesNamed(t *testing.T) {
 
 func TestUnreadablePathsGiveTheSystemsReason(t *testing.T) {
 	dir := t.TempDir()
-	for path, want := range map[string]string{
-		filepath.Join(dir, "none.gguf"): "no such file",
-		dir:                             "is a directory",
-	} {
+	none := filepath.Join(dir, "none.gguf")
+	var reason *fs.PathError
+	if _, err := os.Stat(none); !errors.As(err, &reason) {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{none: reason.Err.Error(), dir: "is a directory"} {
 		_, fileErr := OpenFile(path)
 		_, modelErr := LoadModel(path, ModelParams{})
 		for _, err := range []error{fileErr, modelErr} {

@@ -84,5 +84,5 @@ func TestReportsCannotShareAFile(t *testing.T) {
 	for json, html := range map[string]string{"x": "./x", "y": filepath.Join(dir, "y"), "there": "link", "z": "sub/z"} {
 		expectFailure(t, exitUsage, []string{"--json and --html", json}, "bench", "-m", "x", "--json", json, "--html", html)
 	}
-	expectFailure(t, exitError, []string{"no such file"}, "bench", "-m", "none", "--json", "x", "--html", "y")
+	expectFailure(t, exitError, []string{noSuchFile}, "bench", "-m", "none", "--json", "x", "--html", "y")
 }

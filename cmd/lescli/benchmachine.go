@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/system"
 )
 
 // machineReport says where and with what figures were measured.
@@ -24,7 +25,7 @@ type machineReport struct {
 // thisMachine leaves empty what the system does not tell.
 func thisMachine(model string) machineReport {
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	memory, _ := memoryField("MemTotal")
+	memory, _ := system.TotalMemory()
 	return machineReport{
 		Processor: processorName(), Processors: runtime.NumCPU(), MemoryBytes: memory,
 		System: strings.TrimSpace(runtime.GOOS + " " + runtime.GOARCH + " " + string(kernel)),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/lesext/probe"
+	"github.com/les-project/les/lesext/system"
 )
 
 // benchRun measures arms in turn: one sample of each, then the next of each,
@@ -110,7 +111,7 @@ func (r *benchRun) readFiles() (map[string]*modelFile, error) {
 
 // dropOptional leaves out ceilings that the memory there is does not allow.
 func (r *benchRun) dropOptional(files map[string]*modelFile) {
-	available, err := availableMemory()
+	available, err := system.AvailableMemory()
 	if err != nil {
 		return
 	}
@@ -132,7 +133,7 @@ const togetherShare = 0.5
 // Under a memory limit they may not: the page cache that one of them fills would
 // be there for its next sample.
 func (r *benchRun) fitTogether(files map[string]*modelFile) bool {
-	available, err := availableMemory()
+	available, err := system.AvailableMemory()
 	if err != nil {
 		return false
 	}

@@ -7,13 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/system"
 )
 
 // stockLoadRead is the load mode of llama-bench that reads everything into
@@ -103,15 +102,8 @@ func (s *stockSource) sample(turn benchTurn) (sample benchSample, err error) {
 	}
 	sample, err = parseStock(out.Bytes())
 	sample.Round, sample.PeakGroupBytes = turn.Round, group.peakBytes()
-	sample.PeakRSSBytes = commandPeak(command)
+	sample.PeakRSSBytes = system.UsageOf(command.ProcessState).PeakBytes
 	return sample, err
-}
-
-func commandPeak(command *exec.Cmd) int64 {
-	if usage, ok := command.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		return int64(usage.Maxrss) * maxrssUnit
-	}
-	return 0
 }
 
 // parseStock reads the JSON of llama-bench: one test for the prompt and one

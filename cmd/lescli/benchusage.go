@@ -1,6 +1,6 @@
 package main
 
-import "syscall"
+import "github.com/les-project/les/lesext/system"
 
 // processUsage is what the system counts for a process: all of its threads,
 // those that read included.
@@ -13,14 +13,11 @@ type processUsage struct {
 // usageNow is all that this process has used. It is zero where the system does
 // not tell.
 func usageNow() processUsage {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return processUsage{}
-	}
+	usage, _ := system.UsageNow()
 	return processUsage{
-		UserNS: usage.Utime.Nano(), SystemNS: usage.Stime.Nano(),
-		MajorFaults: int64(usage.Majflt), MinorFaults: int64(usage.Minflt),
-		VoluntarySwitches: int64(usage.Nvcsw), ForcedSwitches: int64(usage.Nivcsw),
+		UserNS: usage.UserNS, SystemNS: usage.SystemNS,
+		MajorFaults: usage.MajorFaults, MinorFaults: usage.MinorFaults,
+		VoluntarySwitches: usage.VoluntarySwitches, ForcedSwitches: usage.ForcedSwitches,
 	}
 }
 

@@ -137,7 +137,7 @@ func TestRefusalsOfRepackLeaveEverythingAsItIs(t *testing.T) {
 		"no output":       {exitUsage, []string{"OUT is missing"}, []string{"unpack", packed}},
 		"three":           {exitUsage, []string{`"c"`}, []string{"repack", "a", "b", "c"}},
 		"nothing checked": {exitUsage, []string{"MODEL is missing"}, []string{"check"}},
-		"no such file":    {exitError, []string{"none", "no such file"}, []string{"repack", filepath.Join(dir, "none"), out}},
+		"no such file":    {exitError, []string{"none", noSuchFile}, []string{"repack", filepath.Join(dir, "none"), out}},
 		"dense":           {exitError, []string{dense, "no routed experts"}, []string{"repack", dense, out}},
 		"itself":          {exitError, []string{model, "is the same file as the input"}, []string{"repack", model, model, "--force"}},
 		"hard link":       {exitError, []string{link, "is the same file as the input"}, []string{"repack", model, link, "--force"}},
@@ -145,7 +145,7 @@ func TestRefusalsOfRepackLeaveEverythingAsItIs(t *testing.T) {
 		"there":           {exitError, []string{there, "--force"}, []string{"repack", model, there}},
 		"unpack there":    {exitError, []string{there, "--force"}, []string{"unpack", packed, there}},
 		"again":           {exitError, []string{packed, "has the contiguous layout already"}, []string{"repack", packed, out}},
-		"no folder":       {exitError, []string{"nowhere", "no such file"}, []string{"repack", model, filepath.Join(dir, "nowhere", "out")}},
+		"no folder":       {exitError, []string{"nowhere", noSuchFile}, []string{"repack", model, filepath.Join(dir, "nowhere", "out")}},
 		"folder":          {exitError, []string{dir, "is a directory"}, []string{"repack", model, dir, "--force"}},
 	}
 	for name, c := range cases {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/les-project/les/lesext/probe"
+	"github.com/les-project/les/lesext/system"
 )
 
 // probeFile is the file that doctor reads.
@@ -44,11 +44,7 @@ func openProbeFile(ctx context.Context, path string, line *progressLine) (*probe
 		return nil, fmt.Errorf("%s: has %d bytes, too few to measure: at least %d are needed; give the directory instead, and a temporary file is read",
 			path, info.Size(), int64(probe.FileBytesMin))
 	}
-	f := &probeFile{path: path, bytes: info.Size(), deviceBytes: -1}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		f.deviceBytes = stat.Blocks * 512 // the unit of st_blocks on every system
-	}
-	return f, nil
+	return &probeFile{path: path, bytes: info.Size(), deviceBytes: system.DeviceBytes(info)}, nil
 }
 
 // writeProbeFile writes a temporary file. It is on the device when the call
@@ -87,11 +83,10 @@ func writeProbeFile(ctx context.Context, dir string, line *progressLine) (_ *pro
 
 // roomFor is the size of the temporary file: at most an eighth of what is free.
 func roomFor(dir string) (int64, error) {
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(dir, &fs); err != nil {
-		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	free, err := system.FreeDiskBytes(dir)
+	if err != nil {
+		return 0, err
 	}
-	free := int64(fs.Bavail) * int64(fs.Bsize)
 	bytes := min(temporaryBytes, free/8) / writeBytes * writeBytes
 	if bytes < probe.FileBytesMin {
 		return 0, fmt.Errorf("%s: %s are free, too few for a temporary file to measure: at least %s are needed",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,12 @@ func lescli(args ...string) (stdout, stderr string, code int) {
 	code = realMain(append([]string{"lescli"}, args...), &out, &err)
 	return out.String(), err.String(), code
 }
+
+// noSuchFile is what this system says of a file that is not there.
+var noSuchFile = func() string {
+	_, err := os.Stat("this-file-is-not-there")
+	return errors.Unwrap(err).Error()
+}()
 
 // tinyModel writes a preset and returns its path.
 func tinyModel(t *testing.T, preset string) string {
@@ -133,7 +140,7 @@ func TestBadModelFilesAreNamedAndLeaveNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range commands {
-		expectFailure(t, exitError, []string{path, "no such file"}, args...)
+		expectFailure(t, exitError, []string{path, noSuchFile}, args...)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 0 {

@@ -1,9 +1,13 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/les-project/les/lesext/system"
+)
 
 func TestMemoryIsPlannedBelowWhatThereIs(t *testing.T) {
-	available, err := availableMemory()
+	available, err := system.AvailableMemory()
 	if err != nil {
 		t.Skip("this system does not tell: ", err)
 	}

@@ -5,9 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/les-project/les/lesext/cores"
 )
 
 // defaultModel is the reference model that comes with the project, and
@@ -31,8 +32,11 @@ func ctxFlag() cli.Flag {
 }
 
 func threadsFlag() cli.Flag {
-	return &cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: runtime.NumCPU(), Usage: "compute threads"}
+	return &cli.IntFlag{Name: "threads", Aliases: []string{"t"}, Value: fastCores(), Usage: "compute threads; without it, one for each core that is not much slower than the fastest"}
 }
+
+// fastCores is how many cores compute by default.
+func fastCores() int { return cores.Choose(cores.List()).Threads }
 
 func ubatchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}

@@ -115,10 +115,10 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 	model := tinyModel(t, "tiny-qwen3moe")
 	expectFailure(t, exitError, []string{text, "not a recording of routes", "at byte"}, "replay", text)
-	expectFailure(t, exitError, []string{"none", "no such file"}, "replay", filepath.Join(dir, "none"))
+	expectFailure(t, exitError, []string{"none", noSuchFile}, "replay", filepath.Join(dir, "none"))
 	expectFailure(t, exitError, []string{"--out", text, "is there and is not a recording"}, "trace", "-m", model, "-o", text)
 	expectFailure(t, exitError, []string{"--out", model, "is there and is not a recording"}, "trace", "-m", model, "-o", model)
-	expectFailure(t, exitError, []string{"--out", "no such file"}, "trace", "-m", model, "-o", filepath.Join(dir, "none", "x"))
+	expectFailure(t, exitError, []string{"--out", noSuchFile}, "trace", "-m", model, "-o", filepath.Join(dir, "none", "x"))
 	expectFailure(t, exitError, []string{"no routes to record"}, "trace", "-m", tinyModel(t, "tiny-qwen3"), "-o", out)
 	expectFailure(t, exitError, []string{"has 2 tokens, --skip 2"}, "replay", recorded(t, "tiny-qwen3moe", "-n", "2"), "--skip", "2")
 	expectFailure(t, exitError, []string{"fewer than --n 99"}, "trace", "-m", model, "-o", out, "-p", "Hi", "-n", "99")

@@ -110,7 +110,7 @@ func TestWarmFileIsCheckedBeforeTheWork(t *testing.T) {
 	expectFailure(t, exitUsage, []string{"--les-warm is empty"}, run("--les-warm", "")...)
 	expectFailure(t, exitUsage, []string{"--les-warm and several arms"}, "bench", "-m", model, "--sweep", "slots=1,2", "--les-warm", "x")
 	expectFailure(t, exitError, []string{"--les-warm", model, "is there and is not a warm file"}, run("--les-warm", model)...)
-	expectFailure(t, exitError, []string{"--les-warm", "no such file"}, run("--les-warm", filepath.Join(dir, "none", "x"))...)
+	expectFailure(t, exitError, []string{"--les-warm", noSuchFile}, run("--les-warm", filepath.Join(dir, "none", "x"))...)
 	expectFailure(t, exitError, []string{"--les-warm", "not a regular file"}, run("--les-warm", dir)...)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)

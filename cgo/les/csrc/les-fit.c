@@ -7,19 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 // the model
 
 static uint64_t les_file_bytes(const char * path) {
-    FILE * file = fopen(path, "rb");
-    if (!file) {
+    const int handle = les_os_file_open(path);
+    if (handle < 0) {
         return 0;
     }
-    struct stat info;
-    const bool known = fstat(fileno(file), &info) == 0 && info.st_size > 0;
-    fclose(file);
-    return known ? (uint64_t) info.st_size : 0;
+    const uint64_t n_bytes = les_os_file_bytes(handle);
+    les_os_file_close(handle);
+    return n_bytes;
 }
 
 // A whole number of the metadata, 0 where there is none; of an array, its largest.
@@ -110,13 +108,6 @@ static bool les_each_line(const char * name, void (*fn)(const char * line, void 
     return true;
 }
 
-static void les_take_available(const char * line, void * user) {
-    uint64_t kib;
-    if (sscanf(line, "MemAvailable: %" SCNu64 " kB", &kib) == 1) {
-        *(uint64_t *) user = kib << 10;
-    }
-}
-
 static void les_take_limit(const char * line, void * user) {
     uint64_t limit;
     // No limit is the word max, or in the first version of the interface the largest number of pages.
@@ -170,7 +161,6 @@ uint64_t les_memory_group_limit(void) {
 }
 
 uint64_t les_memory_available(void) {
-    uint64_t available = 0;
-    les_each_line("/proc/meminfo", les_take_available, &available);
+    const uint64_t available = les_os_memory_available();
     return available ? les_less(available, les_memory_group_limit()) : 0;
 }

@@ -25,9 +25,10 @@ void les_os_advise_huge(void * addr, size_t n_bytes);
 // Makes the system put memory behind the range now rather than at the first access. Advice only.
 void les_os_populate(void * addr, size_t n_bytes);
 
-// Opens a file to read few bytes at any place, through the page cache. -1 on failure, with errno set.
+// Opens a file, its name in UTF-8, to read few bytes at any place, through the page cache. -1 on failure, with errno set.
 int  les_os_file_open(const char * path);
 void les_os_file_close(int handle);
+uint64_t les_os_file_bytes(int handle); // 0 where it is not known
 
 // Reads all the bytes: short reads are continued, interrupted ones repeated. Returns 0, or errno, or -1 at the end of the file.
 int les_os_file_read(int handle, void * buf, size_t n_bytes, uint64_t off);
@@ -36,5 +37,16 @@ int les_os_file_read(int handle, void * buf, size_t n_bytes, uint64_t off);
 void les_os_wait(_Atomic uint32_t * word, uint32_t seen, uint64_t timeout_ns);
 void les_os_wake(_Atomic uint32_t * word);
 
-void     les_os_pause(void); // inside a spin
 uint64_t les_os_now_ns(void);
+
+// What this process may still take before the system refuses memory or ends it, as far as the system tells; 0 when it does not.
+uint64_t les_os_memory_available(void);
+
+// Inside a spin. It depends on the processor alone.
+static inline void les_os_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}

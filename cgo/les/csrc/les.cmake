@@ -1,13 +1,15 @@
 # Compiles the C side of LES into ggml: its core into ggml-base, its kernels into every variant of the CPU backend.
 # Included by ggml's own build where GGML_LES_DIR names this folder.
 
-# What LES needs of the operating system is in one file per system.
-string(TOLOWER "${CMAKE_SYSTEM_NAME}" LES_OS)
-if (LES_OS STREQUAL "android")
-    set(LES_OS linux)
-endif()
-if (NOT EXISTS ${GGML_LES_DIR}/les-os-${LES_OS}.c)
-    message(FATAL_ERROR "LES does not know ${CMAKE_SYSTEM_NAME}: les-os-${LES_OS}.c is missing. Configure with -DLES=OFF to build llama.cpp as it is.")
+# What LES needs of the operating system is in one file per system, and in one for what some have in common.
+if (CMAKE_SYSTEM_NAME MATCHES "^(Linux|Android|OHOS)$")
+    set(LES_OS ${GGML_LES_DIR}/les-os-linux.c ${GGML_LES_DIR}/les-os-posix.c)
+elseif (APPLE)
+    set(LES_OS ${GGML_LES_DIR}/les-os-darwin.c ${GGML_LES_DIR}/les-os-posix.c)
+elseif (WIN32)
+    set(LES_OS ${GGML_LES_DIR}/les-os-windows.c)
+else()
+    message(FATAL_ERROR "LES does not know ${CMAKE_SYSTEM_NAME}. Configure with -DLES=OFF to build llama.cpp as it is.")
 endif()
 
 target_sources(ggml-base PRIVATE
@@ -24,9 +26,15 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les-host.c
     ${GGML_LES_DIR}/les-report.c
     ${GGML_LES_DIR}/les-verify.c
-    ${GGML_LES_DIR}/les-os-${LES_OS}.c)
+    ${LES_OS})
 target_include_directories(ggml-base PUBLIC $<BUILD_INTERFACE:${GGML_LES_DIR}>)
 target_compile_definitions(ggml-base PUBLIC GGML_USE_LES)
+if (WIN32)
+    target_link_libraries(ggml-base PRIVATE synchronization)
+    if (BUILD_SHARED_LIBS AND NOT MINGW) # which exports everything as long as nothing is marked
+        target_compile_definitions(ggml-base PRIVATE LES_SHARED)
+    endif()
+endif()
 
 # The hooks look at how a model is to be loaded; ggml is not linked to anything of llama.cpp for that.
 set_source_files_properties(${GGML_LES_DIR}/les-host.c PROPERTIES INCLUDE_DIRECTORIES ${CMAKE_CURRENT_SOURCE_DIR}/../../include)

@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/les-project/les/lesext/system"
 )
 
 // ErrExists is returned by Check for a target that is there.
@@ -49,6 +51,19 @@ func Check(path string, force bool, inputs ...string) error {
 	}
 	if !force {
 		return fmt.Errorf("%s %w; --force replaces it", path, ErrExists)
+	}
+	return nil
+}
+
+// CheckSpace refuses a file that would fill its disk, before anything is
+// written.
+func CheckSpace(path string, bytes int64) error {
+	free, err := system.FreeDiskBytes(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if free < bytes {
+		return fmt.Errorf("%s: needs %d bytes, the disk has %d free", path, bytes, free)
 	}
 	return nil
 }
@@ -94,11 +109,7 @@ func (f *File) Commit() error {
 		return err
 	}
 	f.file = nil
-	dir, err := os.Open(filepath.Dir(f.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return syncDir(filepath.Dir(f.path))
 }
 
 // Discard removes the file unless it has been committed. It may be called at

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -88,16 +87,6 @@ func TestInputsAreNeverReplaced(t *testing.T) {
 		t.Error(err)
 	}
 	if err := Check(dir, true, in); err == nil || !strings.Contains(err.Error(), "is a directory") {
-		t.Errorf("error is %v", err)
-	}
-}
-
-func TestNothingTakesThePlaceOfAPipe(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := Check(path, true); err == nil || !strings.Contains(err.Error(), path+": is not a regular file") {
 		t.Errorf("error is %v", err)
 	}
 }
