@@ -15,8 +15,8 @@ failed=0
 mkdir "$work/models" "$work/moe"
 cd "$work" # some leave files behind
 
-# check WHAT VARIABLES PROGRAM...: one test, which must stream something where the
-# name of the model says that it has experts.
+# check WHAT VARIABLES PROGRAM...: one test. All but two make contexts of models from
+# files, which must be streamed.
 check() {
     local what=$1 variables=$2 status=0 streamed
     shift 2
@@ -25,6 +25,10 @@ check() {
     streamed=$(grep -c 'LES: .* expert slots for' "$work/log" || true)
     printf '%-44s %-14s status %d, %d contexts streamed\n' "$what" "$variables" "$status" "$streamed"
     [ "$status" -eq 0 ] || { failed=1; tail -n 5 "$work/log" | sed 's/^/    /'; }
+    case $what in
+    test-generate-models | test-model-load-cancel) ;;
+    *) [ "$streamed" -gt 0 ] || { failed=1; echo "    nothing was streamed"; } ;;
+    esac
 }
 
 check test-generate-models LES=on "$bin/test-llama-archs" -o "$work/models/"
