@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -42,7 +43,7 @@ func leastProcessors(root, group string) (float64, bool) {
 		if group == "/" || group == "." || group == "" {
 			return least, found
 		}
-		group = filepath.Dir(group)
+		group = path.Dir(group)
 	}
 }
 
