@@ -32,7 +32,7 @@ def arguments():
     p.add_argument("--log", required=True, help="file for what the servers say")
     p.add_argument("--template", help="chat template for tools, where the model's own has none")
     p.add_argument("--limit", type=int, default=0, help="bytes of memory for the streamed server, as a control group")
-    p.add_argument("--les", nargs="+", default=["--les-slots", "1"], help="flags of the streamed server")
+    p.add_argument("--les", default="--les-slots 1", help="flags of the streamed server, as --les='--les-budget 4G'")
     p.add_argument("--clients", type=int, default=8)
     p.add_argument("--seconds", type=float, default=5, help="of each load")
     p.add_argument("--sequences", type=int, nargs="+", default=[1, 8])
@@ -60,7 +60,7 @@ class Check:
         a = self.args
         flags = ["-m", a.model, "-np", str(sequences), "-c", str(a.ctx*sequences), "--jinja", "-t", "2"]
         flags += ["--chat-template-file", a.template] if a.template else []
-        flags += a.les if on else ["--les", "off", "--no-repack", "-lm", "none"]
+        flags += a.les.split() if on else ["--les", "off", "--no-repack", "-lm", "none"]
         return Server(a.program, flags, a.log, a.limit if on else 0)
 
     def load(self, server):

@@ -120,13 +120,13 @@ inline void les_bench_values(std::vector<std::string> & values, size_t n) {
 
 // llama-server
 
-// POST /les: {"budget": "3G"} or a number of bytes, {"slots": 4} or a word of --les-slots; without either nothing changes. The
-// answer is the plan.
+// POST /les: {"budget": "3G"} or a number of bytes, {"slots": 4} or a word of --les-slots; without either nothing changes. A
+// "model" beside it is for a router, which has looked at it. The answer is the plan.
 template <typename Result, typename Json, typename Request>
 std::unique_ptr<Result> les_change(const Request & request) {
     const Json body  = request.body.empty() ? Json::object() : Json::parse(request.body);
-    const bool known = body.is_object() && body.size() == body.contains("budget") + body.contains("slots");
-    if (!known || body.size() > 1) {
+    const size_t sizes = body.contains("budget") + body.contains("slots");
+    if (!body.is_object() || sizes > 1 || body.size() != sizes + body.contains("model")) {
         throw std::invalid_argument("want {\"budget\": SIZE} or {\"slots\": NUMBER}");
     }
     const llama_model * model = les_host_first_model();
