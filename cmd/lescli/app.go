@@ -69,7 +69,6 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	err := app.Run(flagsFirst(app, args))
 	var usage usageError
 	var silent silentError
-	var topic cli.ExitCoder // what the help command returns for a command that there is not
 	switch {
 	case err == nil:
 		return exitOK
@@ -78,7 +77,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, context.Canceled), errors.Is(err, llama.ErrCancelled):
 		fmt.Fprintln(stderr, "lescli: interrupted")
 		return exitError
-	case errors.As(err, &usage), errors.As(err, &topic):
+	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "lescli: %v\n", err)
 		return exitUsage
 	default:

@@ -57,7 +57,6 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		want string
 	}{
 		"unknown command":          {[]string{"frob"}, "frob"},
-		"help on no command":       {[]string{"help", "frob"}, "frob"},
 		"unknown flag":             {[]string{"run", "--frob"}, "frob"},
 		"not a number":             {[]string{"run", "-p", "x", "-n", "many"}, "many"},
 		"stray argument":           {[]string{"run", "-p", "x", "stray"}, "stray"},

@@ -106,12 +106,26 @@ func TestDamagedModelsFailTheLoad(t *testing.T) {
 	}
 }
 
+// refusal runs a program that is not to load its model. A program of llama.cpp's
+// prints its log on a thread of its own, which its end may cut off in the middle
+// of a line: then it is run again.
+func refusal(t *testing.T, program string, args ...string) (r result) {
+	t.Helper()
+	for range 10 {
+		r = run(t, []string{"LES=on"}, program, args...)
+		if strings.Contains(r.stderr, "ffn_") {
+			break
+		}
+	}
+	return r
+}
+
 func TestConflictsAreRefusedOrStayOut(t *testing.T) {
 	program := filepath.Join(binDir(t), "llama-completion")
 	args := []string{"-m", model, "-p", "x", "-n", "2", "--temp", "0", "-no-cnv", "-c", "64", "-t", "2"}
 	for _, conflict := range []string{"--cpu-moe", `--override-tensor blk\.1\.ffn_up_exps=CPU`} {
 		with := append(strings.Fields(conflict), args...)
-		r := run(t, []string{"LES=on"}, program, with...)
+		r := refusal(t, program, with...)
 		if r.code == 0 || !strings.Contains(r.stderr, "an override of buffer types") || !strings.Contains(r.stderr, "ffn_") {
 			t.Errorf("%s: exit code %d: %s", conflict, r.code, r.stderr)
 		}
