@@ -8,7 +8,7 @@
 # OUT gets the tables and the JSON. What does not begin within LIMIT_SECONDS is
 # left out with a line.
 #
-# Environment: BENCH_MODEL (/tmp/models/35b-a3b.gguf), ROUNDS (3), TOKENS (480 and
+# Environment: BENCH_MODEL (build/35b-a3b.gguf), ROUNDS (5 and 2), TOKENS (240 and
 # 64), LIMIT_SECONDS (3600).
 set -uo pipefail
 
@@ -16,7 +16,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 out=$1
 shift
 [ $# -gt 0 ] || set -- reference large
-large=${BENCH_MODEL:-/tmp/models/35b-a3b.gguf}
+large=${BENCH_MODEL:-$root/build/35b-a3b.gguf}
 lescli=$root/build/bin/lescli
 status=0
 mkdir -p "$out"
@@ -34,11 +34,12 @@ measure() {
     sed -n '/^drafts:/,/^$/p' "$out/$name.txt"
 }
 
-# Answers are drawn, since likeliest tokens soon repeat themselves.
+# Answers are drawn, since likeliest tokens soon repeat themselves. A process for each
+# sample, because arms of a model so small differ by where their memory lies.
 reference() {
     measure reference -m "$root/models/les-ref.gguf" --draft "$root/models/les-ref-dspark.gguf" -f "$root/models/heldout.txt" \
-        -p 128 -n "${TOKENS:-480}" -r "${ROUNDS:-3}" --warmup 16 --draft-temp 0.6 --draft-widths 1,2,3,5,7 \
-        --processes arm --sweep slots=off,0,2,8
+        -p 128 -n "${TOKENS:-240}" -r "${ROUNDS:-5}" --warmup 64 --draft-temp 0.6 --draft-widths 1,2,3,5,7 \
+        --processes sample --sweep slots=off,0,2,8
 }
 
 # Arms of one bandwidth share a process, whose slots stay warm.
