@@ -16,7 +16,9 @@ struct sequence {
     struct les_verify_step step;
 };
 
-static struct les_verify_calls g_calls; // zero without a registration
+// A registration may end while another thread drafts, so its functions stay callable: only g_registered tells that it has ended.
+static struct les_verify_calls g_calls;
+static atomic_bool             g_registered; // stored by les_verify_register, loaded by the drafting threads
 static struct sequence         g_sequences[LES_VERIFY_MAX_SEQS];
 static uint64_t                g_uses[LES_VERIFY_MAX_SEQS]; // when a place was used last
 static uint64_t                g_clock;
@@ -35,6 +37,13 @@ static void lock(void) {
 }
 
 static void unlock(void) { atomic_flag_clear_explicit(&g_lock, memory_order_release); }
+
+static bool registered(void) { return atomic_load_explicit(&g_registered, memory_order_acquire); }
+
+// Where the confidences of a sequence are kept; NULL for one that has no room.
+static struct confidences * confidences_of(int32_t seq) {
+    return seq >= 0 && seq < LES_VERIFY_MAX_SEQS ? &g_confidences[seq] : NULL;
+}
 
 static int32_t key_of(const struct sequence * s) { return (int32_t) (s - g_sequences); }
 
@@ -67,10 +76,13 @@ static struct sequence * take(const void * drafter, int32_t seq) {
 
 void les_verify_register(const struct les_verify_calls * calls) {
     lock();
-    g_calls = calls ? *calls : (struct les_verify_calls) { 0 };
+    if (calls) {
+        g_calls = *calls;
+    }
     memset(g_sequences, 0, sizeof(g_sequences));
     memset(g_uses, 0, sizeof(g_uses));
     unlock();
+    atomic_store_explicit(&g_registered, calls != NULL, memory_order_release);
 }
 
 // Tells what became of the step before, or begins a request where this draft does not go on from there.
@@ -87,7 +99,7 @@ static void settle(struct sequence * s, int32_t pos, int32_t n_max, bool sequent
 }
 
 void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_max, bool sequential, bool * drafting, int32_t * n_tokens) {
-    if (g_calls.ask == NULL || !*drafting || n_max < 1 || n_max > LES_VERIFY_MAX_TOKENS) {
+    if (!registered() || !*drafting || n_max < 1 || n_max > LES_VERIFY_MAX_TOKENS) {
         return;
     }
     struct sequence * s = find(drafter, seq);
@@ -106,8 +118,9 @@ void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_ma
     } else if (n < room) {
         *n_tokens = n;
     }
-    if (seq < LES_VERIFY_MAX_SEQS) {
-        g_confidences[seq].n = 0;
+    struct confidences * c = confidences_of(seq);
+    if (c != NULL) {
+        c->n = 0;
     }
     // Where nothing is drafted there is no choice either.
     s->chosen_ns = les_os_now_ns();
@@ -115,10 +128,10 @@ void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_ma
 }
 
 void les_verify_confidence(int32_t seq, const float * confidences, size_t n) {
-    if (g_calls.ask == NULL || confidences == NULL || seq < 0 || seq >= LES_VERIFY_MAX_SEQS) {
+    struct confidences * c = confidences_of(seq);
+    if (!registered() || confidences == NULL || c == NULL) {
         return;
     }
-    struct confidences * c = &g_confidences[seq];
     const float value = confidences[n];
     if (c->n < LES_VERIFY_MAX_TOKENS && value >= 0 && value <= 1) {
         c->values[c->n++] = value;
@@ -126,12 +139,13 @@ void les_verify_confidence(int32_t seq, const float * confidences, size_t n) {
 }
 
 size_t les_verify_choose(const void * drafter, int32_t seq, size_t n) {
-    struct sequence * s = g_calls.ask ? find(drafter, seq) : NULL;
+    struct sequence * s = registered() ? find(drafter, seq) : NULL;
     if (s == NULL || !s->pending || n > LES_VERIFY_MAX_TOKENS) {
         return n;
     }
     static const struct confidences none;
-    const struct confidences * c = seq < LES_VERIFY_MAX_SEQS ? &g_confidences[seq] : &none;
+    const struct confidences * own = confidences_of(seq);
+    const struct confidences * c   = own ? own : &none;
     int32_t chosen = g_calls.choose(g_calls.user, key_of(s), (int32_t) n, c->values, c->n < (int32_t) n ? 0 : (int32_t) n);
     chosen = chosen < 0 ? 0 : chosen > (int32_t) n ? (int32_t) n : chosen;
     s->chosen_ns       = les_os_now_ns();
@@ -142,7 +156,7 @@ size_t les_verify_choose(const void * drafter, int32_t seq, size_t n) {
 }
 
 void les_verify_accepted(const void * drafter, int32_t seq, int32_t n) {
-    struct sequence * s = g_calls.ask ? find(drafter, seq) : NULL;
+    struct sequence * s = registered() ? find(drafter, seq) : NULL;
     if (s != NULL && s->pending) {
         s->step.n_accepted = n < s->step.n_verified ? n : s->step.n_verified;
     }

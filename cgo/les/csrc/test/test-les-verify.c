@@ -119,6 +119,26 @@ static void test_another_request_begins(void) {
     CHECK(g.n_begin == 2 && g.n_observe == 1 && g.step.n_accepted == 0);
 }
 
+static void end_in_begin(void * user, int32_t key, int32_t n_max, bool sequential) {
+    decide_begin(user, key, n_max, sequential);
+    les_verify_register(NULL); // as another thread may at any moment
+}
+
+static void test_a_registration_ends_in_mid_draft(void) {
+    const struct les_verify_calls calls = { &g, end_in_begin, decide_ask, decide_choose, decide_observe, decide_reset };
+    decide();
+    les_verify_register(&calls);
+    CHECK(ask(drafters, 0, 10, -1) == 4);
+    CHECK(les_verify_choose(drafters, 0, 3) == 3 && g.n_choose == 0);
+}
+
+static void test_a_sequence_without_a_number_has_no_confidences(void) {
+    decide();
+    CHECK(ask(drafters, -1, 10, -1) == 4);
+    les_verify_confidence(-1, (const float[]) { 0.5f }, 0);
+    CHECK(les_verify_choose(drafters, -1, 4) == 4 && g.n_confidences == 0);
+}
+
 static void test_answers_out_of_range_are_cut(void) {
     decide();
     g.ask = 100;
@@ -156,6 +176,8 @@ int main(void) {
     RUN(test_a_step_is_told);
     RUN(test_no_draft_is_a_step_too);
     RUN(test_another_request_begins);
+    RUN(test_a_registration_ends_in_mid_draft);
+    RUN(test_a_sequence_without_a_number_has_no_confidences);
     RUN(test_answers_out_of_range_are_cut);
     RUN(test_places_of_old_sequences_are_taken);
     return 0;
