@@ -89,9 +89,13 @@ JNIEXPORT jint JNICALL Java_org_les_lesext_Model_generate(JNIEnv * env, jclass t
         jint max, jobject pieces) {
     struct listener l = { .env = env, .object = pieces };
     l.method = (*env)->GetMethodID(env, (*env)->GetObjectClass(env, pieces), "piece", "([B)Z");
-    char * text = l.method ? text_of(env, prompt) : NULL;
+    if (!l.method) {
+        return -1; // with an exception pending
+    }
+    char * text = text_of(env, prompt);
     if (!text) {
-        return -1; // an exception is pending where the method is missing
+        fail(env, "out of memory");
+        return -1;
     }
     const jint n = les_mobile_generate(from(handle), text, max, hand_over, &l);
     free(text);

@@ -15,16 +15,19 @@ fun interface Pieces {
 enum class Pressure(val level: Int) { NONE(0), MODERATE(1), CRITICAL(2) }
 
 /**
- * A model that is streamed from flash. One thread generates at a time; [cancel], [pressure] and
+ * A model that is streamed from flash. Answers are generated one after the other; [cancel], [pressure] and
  * [close] may come from any thread, and [close] waits for the answer that is being generated.
  */
 class Model private constructor(private var handle: Long) : Closeable {
-    private val lock = ReentrantReadWriteLock()
+    private val lock = ReentrantReadWriteLock() // closing excludes all other calls
+    private val generating = Any() // one answer at a time
 
     /** Returns the number of tokens. Blocks: not for the main thread. */
     @Throws(IOException::class)
     fun generate(prompt: String, max: Int, pieces: Pieces): Int =
-        lock.read { generate(opened(), prompt.toByteArray(), max, pieces) }
+        synchronized(generating) {
+            lock.read { generate(opened(), prompt.toByteArray(), max, pieces) }
+        }
 
     fun cancel() = lock.read { if (handle != 0L) cancel(handle) }
 
