@@ -3,7 +3,8 @@
 // what they load with package les.
 //
 // Register makes it the engine of the process. Every call comes from a thread of
-// the program; none blocks on a read, prints or panics. A failure is left in
+// the program; none prints or panics. Only changes of budget or slots, and the end
+// of a model, wait for layers and reads in progress. A failure is left in
 // les_host_last_error, and the hooks tell llama.cpp's log.
 package host
 
