@@ -76,7 +76,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		"negative slots":           {[]string{"run", "-p", "x", "--les-slots", "-1"}, "--les-slots"},
 		"lookahead of two":         {[]string{"run", "-p", "x", "--les-lookahead", "2"}, "--les-lookahead: 2 is more than 1"},
 		"verified lookaheads":      {[]string{"verify", "--les-lookahead", "1,2"}, "--les-lookahead: 2 is more than 1"},
-		"swept lookahead":          {[]string{"bench", "--sweep", "lookahead=0,2"}, "lookahead"},
+		"swept lookahead":          {[]string{"bench", "--sweep", "lookahead=0,2"}, "--sweep: 2 is not between 0 and 1"},
 		"negative lookahead":       {[]string{"run", "-p", "x", "--les-lookahead", "-1"}, "--les-lookahead"},
 		"no lanes":                 {[]string{"run", "-p", "x", "--les-lanes", "0"}, "--les-lanes"},
 		"off with slots":           {[]string{"run", "-p", "x", "--les", "off", "--les-slots", "2"}, "--les off and --les-slots contradict"},
