@@ -74,6 +74,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		"negative budget":          {[]string{"run", "-p", "x", "--les-budget=-4G"}, "--les-budget"},
 		"budget without number":    {[]string{"run", "-p", "x", "--les-budget", "G"}, "--les-budget"},
 		"negative slots":           {[]string{"run", "-p", "x", "--les-slots", "-1"}, "--les-slots"},
+		"bandwidth of one byte":    {[]string{"replay", "x", "--bandwidth", "1"}, "--bandwidth: 1 is less than 1M"},
 		"lookahead of two":         {[]string{"run", "-p", "x", "--les-lookahead", "2"}, "--les-lookahead: 2 is more than 1"},
 		"verified lookaheads":      {[]string{"verify", "--les-lookahead", "1,2"}, "--les-lookahead: 2 is more than 1"},
 		"swept lookahead":          {[]string{"bench", "--sweep", "lookahead=0,2"}, "--sweep: 2 is not between 0 and 1"},
