@@ -49,7 +49,7 @@ func ResetOptions() { C.les_option_reset() }
 
 // logf writes a line to the program's log.
 func logf(level C.int32_t, format string, args ...any) {
-	withCString(fmt.Sprintf(format, args...), func(text *C.char) { C.les_host_log(level, text) })
+	line{level, fmt.Sprintf(format, args...)}.write()
 }
 
 const (

@@ -41,6 +41,7 @@ type model struct {
 	available int64 // memory there was before the load
 	streamed  *les.Streamed
 	counts    Counts
+	log       journal
 
 	mu     sync.Mutex  // contexts may be made by several threads; guards what follows
 	engine *les.Engine // nil before the first context
@@ -87,8 +88,7 @@ func (m *model) loaded(paths []string) (bool, error) {
 // context opens the engine at the first context, and tells of later ones that
 // pass the budget.
 func (m *model) context(pointer unsafe.Pointer) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.lock()()
 	lctx := llama.BorrowContext(pointer)
 	memory := lctx.Memory()
 	if m.engine != nil {
@@ -105,7 +105,7 @@ func (m *model) context(pointer unsafe.Pointer) error {
 	}
 	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
-	logf(levelInfo, "%s", describe(m.asked))
+	m.log.printf(levelInfo, "%s", describe(m.asked))
 	return m.startWarm()
 }
 
@@ -119,7 +119,7 @@ func (m *model) startWarm() (err error) {
 		*les.Streamed
 	}{m.engine, m.streamed}
 	m.warm, err = StartWarm(m.options.warm, m.asked.SlotCount, engine, func(err error) {
-		logf(levelWarn, "%s is ignored, and replaced at the end: %v", m.options.warm, err)
+		m.log.printf(levelWarn, "%s is ignored, and replaced at the end: %v", m.options.warm, err)
 	})
 	return err
 }
@@ -131,7 +131,7 @@ func (m *model) config(memory llama.Memory, work int64) (les.Config, error) {
 		SlotsPerLayer: m.options.slots,
 		Lookahead:     m.options.lookahead > 0,
 		Lanes:         m.options.lanes,
-		Logf:          func(format string, args ...any) { logf(levelWarn, format, args...) },
+		Logf:          func(format string, args ...any) { m.log.printf(levelWarn, format, args...) },
 	}
 	if config.SlotsPerLayer == C.LES_SLOTS_ALL {
 		config.SlotsPerLayer = plan.ShapeOf(m.streamed.Geometry()).Experts
@@ -151,7 +151,7 @@ func (m *model) config(memory llama.Memory, work int64) (les.Config, error) {
 func (m *model) watch(memory llama.Memory) {
 	p := m.engine.Plan()
 	if held := les.ResidentBytes() + memory.ComputeBytes; p.Budget > 0 && held > p.Budget {
-		logf(levelWarn, "with another context the process holds %s, its budget is %s", mib(held), mib(p.Budget))
+		m.log.printf(levelWarn, "with another context the process holds %s, its budget is %s", mib(held), mib(p.Budget))
 	}
 }
 
@@ -167,10 +167,22 @@ func describe(p plan.Plan) string {
 
 func mib(bytes int64) string { return fmt.Sprintf("%d MiB", bytes>>20) }
 
+// lock returns what unlocks. Lines of the log wait for it.
+func (m *model) lock() (unlock func()) {
+	m.mu.Lock()
+	m.log.hold()
+	return func() {
+		lines := m.log.release()
+		m.mu.Unlock()
+		for _, l := range lines {
+			l.write()
+		}
+	}
+}
+
 // use lends the engine, which is not closed meanwhile.
 func (m *model) use(fn func(*les.Engine) error) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.lock()()
 	if m.engine == nil {
 		return errNoContext
 	}
@@ -237,20 +249,19 @@ func (m *model) setSlots(slots int) error {
 func (m *model) resized(p plan.Plan, err error) error {
 	if err == nil {
 		m.asked = p
-		logf(levelInfo, "%s", describe(p))
+		m.log.printf(levelInfo, "%s", describe(p))
 	}
 	return err
 }
 
 // close ends the engine. The weights may go afterwards.
 func (m *model) close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.lock()()
 	var err error
 	if m.engine != nil {
 		endDrafts()
 		if saved := m.warm.Save(); saved != nil {
-			logf(levelWarn, "the warm file is not written: %v", saved)
+			m.log.printf(levelWarn, "the warm file is not written: %v", saved)
 		}
 		err = m.engine.Close()
 		m.engine = nil

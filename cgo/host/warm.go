@@ -73,7 +73,7 @@ func (w *Warmth) Save() error {
 	if len(hot) == 0 {
 		return nil
 	}
-	file, err := os.CreateTemp(filepath.Dir(w.name), filepath.Base(w.name)+".*.part")
+	file, err := createPart(w.name)
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,27 @@ func (w *Warmth) Save() error {
 	return err
 }
 
-// checkWarm refuses a file that is there and is none, as Save would replace it. A
-// link stands for its target, whose name is returned.
+// checkWarm refuses, before the work is done, a file that Save could not write, and
+// one that is there and is none. A link stands for its target, whose name is
+// returned.
 func checkWarm(name string) (string, error) {
+	name, err := checkWarmKind(name)
+	if err != nil {
+		return name, err
+	}
+	file, err := createPart(name)
+	if err != nil {
+		return name, err
+	}
+	return name, errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// createPart starts a file that is to have the name when it is whole.
+func createPart(name string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+}
+
+func checkWarmKind(name string) (string, error) {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}

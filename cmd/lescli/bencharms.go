@@ -46,7 +46,7 @@ type sweepDimension struct {
 var sweepDimensions = []sweepDimension{
 	{"slots", false, setSlots},
 	{"budget", false, setBudget},
-	{"lookahead", true, setCount(func(a *benchArm) *int { return &a.Lookahead }, 0, countsMax)},
+	{"lookahead", true, setCount(func(a *benchArm) *int { return &a.Lookahead }, 0, lookaheadMax)},
 	{"lanes", true, setCount(func(a *benchArm) *int { return &a.Lanes }, 1, sched.LanesMax)},
 	{"ready-first", true, setReadyFirst},
 	{"threads", false, setCount(func(a *benchArm) *int { return &a.Threads }, 1, threadsMax)},

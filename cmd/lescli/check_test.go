@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,6 +81,19 @@ func TestDamagedTensorIsNamed(t *testing.T) {
 		}
 	}
 	t.Error("the model has no biases of experts")
+}
+
+// TestFileThatCannotBeGivenBackIsDamaged changes what has no checksum of its own.
+func TestFileThatCannotBeGivenBackIsDamaged(t *testing.T) {
+	path := repacked(t, tinyModel(t, "tiny-qwen3moe"))
+	at := bytes.Index(mustRead(t, path), []byte("tokenizer.ggml.model"))
+	if at < 0 {
+		t.Fatal("the model has no such key")
+	}
+	flip(t, path, int64(at+len("tokenizer.ggml.mode")))
+	want := []string{path, "does not give the original back"}
+	expectFailure(t, exitError, want, "check", path)
+	expectFailure(t, exitError, want, "unpack", path, filepath.Join(t.TempDir(), "out"))
 }
 
 func TestListOfDamageIsBounded(t *testing.T) {

@@ -83,6 +83,9 @@ func parseLESMode(c *cli.Context) (lesOptions, error) {
 	if opts.lookahead < 0 {
 		return opts, usagef("--les-lookahead: %d is negative", opts.lookahead)
 	}
+	if opts.lookahead > lookaheadMax {
+		return opts, usagef("--les-lookahead: %d is more than %d", opts.lookahead, lookaheadMax)
+	}
 	if c.IsSet("les-lanes") && opts.lanes <= 0 {
 		return opts, usagef("--les-lanes: %d must be more than zero", opts.lanes)
 	}

@@ -43,15 +43,19 @@ func ubatchFlag() cli.Flag {
 }
 
 // countsMax keeps counts from wrapping where C has 32 bits; threadsMax is
-// ggml's own limit.
+// ggml's own limit; of layers ahead, the next one's router is all that is asked.
 const (
-	countsMax  = 1 << 30
-	threadsMax = 512
+	countsMax    = 1 << 30
+	threadsMax   = 512
+	lookaheadMax = 1
 )
 
 func countMax(flag string) int {
-	if flag == "threads" {
+	switch flag {
+	case "threads":
 		return threadsMax
+	case "les-lookahead":
+		return lookaheadMax
 	}
 	return countsMax
 }

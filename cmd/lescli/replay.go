@@ -75,9 +75,12 @@ func parseReplay(c *cli.Context) (opts replayOptions, err error) {
 	return opts, err
 }
 
-// deviceTimeMax bounds the times of a device: sums of far longer ones would not
-// fit the virtual clock.
-const deviceTimeMax = time.Hour
+// deviceTimeMax and deviceBandwidthMin bound a device: sums of far longer times
+// would not fit the virtual clock.
+const (
+	deviceTimeMax      = time.Hour
+	deviceBandwidthMin = 1 << 20
+)
 
 // parseDevice reads what --bandwidth makes use of.
 func (opts *replayOptions) parseDevice(c *cli.Context) (err error) {
@@ -89,6 +92,9 @@ func (opts *replayOptions) parseDevice(c *cli.Context) (err error) {
 	opts.device = sim.Device{Latency: c.Duration("latency"), Lanes: c.Int("lanes"), Compute: c.Duration("compute")}
 	if opts.device.BytesPerSecond, err = parseSize("bandwidth", c.String("bandwidth")); err != nil {
 		return err
+	}
+	if opts.device.BytesPerSecond < deviceBandwidthMin {
+		return usagef("--bandwidth: %s is less than 1M", c.String("bandwidth"))
 	}
 	if opts.guesses, err = parseInts(c, "guesses", 0); err != nil {
 		return err

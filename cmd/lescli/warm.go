@@ -25,7 +25,15 @@ func parseWarm(c *cli.Context, les lesOptions) (string, error) {
 	case les.mode == lesOff:
 		return "", usagef("--les off and --%s contradict", warmFlagName)
 	}
-	return checkReplaceable(warmFlagName, c.String(warmFlagName), warm.Magic, "a warm file")
+	name, err := checkReplaceable(warmFlagName, c.String(warmFlagName), warm.Magic, "a warm file")
+	if err != nil {
+		return name, err
+	}
+	part, err := createPart(warmFlagName, name)
+	if err == nil {
+		part.discard()
+	}
+	return name, err
 }
 
 // startWarm has the experts of the file read ahead. A file that cannot be used

@@ -112,6 +112,11 @@ func TestWarmFileIsCheckedBeforeTheWork(t *testing.T) {
 	expectFailure(t, exitError, []string{"--les-warm", model, "is there and is not a warm file"}, run("--les-warm", model)...)
 	expectFailure(t, exitError, []string{"--les-warm", noSuchFile}, run("--les-warm", filepath.Join(dir, "none", "x"))...)
 	expectFailure(t, exitError, []string{"--les-warm", "not a regular file"}, run("--les-warm", dir)...)
+	long := filepath.Join(dir, strings.Repeat("x", 255)) // has no room for a temporary name
+	_, stderr, code := lescli(run("--les-warm", long)...)
+	if code != exitError || !strings.Contains(stderr, "--les-warm") || strings.Contains(stderr, "decode: ") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
 	}

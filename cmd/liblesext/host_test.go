@@ -153,6 +153,10 @@ func TestWarmFileIsWrittenAndReadAgain(t *testing.T) {
 	if again := cycles(t, succeed(t, variables, app, model, "2").stdout); again[1].hash != first.hash {
 		t.Error("a warm file changes the result")
 	}
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // has no room for a temporary name
+	if r := run(t, []string{"LES_WARM=" + long}, app, model, "1"); r.code != 1 || !strings.Contains(r.stderr, "warm: ") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
 	r := run(t, []string{"LES_WARM=" + model}, app, model, "1")
 	if r.code != 1 || !strings.Contains(r.stderr, "is there and is not a warm file") {
 		t.Errorf("exit code %d: %s", r.code, r.stderr)

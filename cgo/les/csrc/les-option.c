@@ -152,7 +152,10 @@ static const char * les_set_lookahead(struct les_options * o, const char * value
     if (!les_parse_number(value, &o->lookahead)) {
         return les_refuse("\"%s\" is not a number", value);
     }
-    return o->lookahead < 0 ? les_refuse("%d is negative", (int) o->lookahead) : NULL;
+    if (o->lookahead < 0) {
+        return les_refuse("%d is negative", (int) o->lookahead);
+    }
+    return o->lookahead > LES_LOOKAHEAD_MAX ? les_refuse("%d is more than %d", (int) o->lookahead, LES_LOOKAHEAD_MAX) : NULL;
 }
 
 static const char * les_set_lanes(struct les_options * o, const char * value) {

@@ -15,6 +15,7 @@ enum les_mode { LES_MODE_AUTO, LES_MODE_ON, LES_MODE_OFF };
 #define LES_SLOTS_FROM_BUDGET (-1)
 #define LES_SLOTS_ALL         (-2)
 #define LES_LANES_MAX         256 // as in lesext/sched
+#define LES_LOOKAHEAD_MAX     1   // the next layer's router is all that is asked
 
 enum les_given {
     LES_GIVEN_MODE      = 1 << 0,

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char lesext_other_version[] = "the structure is of another version of lesext.h";
+
 struct lesext_options lesext_default_options(void) {
     const struct lesext_options options = {
         .size = sizeof(options), .slots = LESEXT_SLOTS_FROM_BUDGET, .lookahead = 1,
@@ -30,7 +32,7 @@ static const char * lesext_set_number(struct les_options * o, const char * name,
 static const char * lesext_convert(const struct lesext_options * in, struct les_options * o, const char ** name) {
     *name = "size";
     if (in->size != sizeof(*in)) {
-        return "the structure is of another version of lesext.h";
+        return lesext_other_version;
     }
     const char * reason = les_options_set(o, *name = "mode", in->automatic ? "auto" : "on");
     if (!reason && in->budget_bytes > 0) {
@@ -90,10 +92,18 @@ void lesext_disable(void) {
     les_option_set("mode", "off");
 }
 
+// Refuses a structure that is not there, or whose size is not what it is here.
+static int lesext_check_size(const size_t * size, size_t want) {
+    if (!size) {
+        return lesext_fail("NULL", "there is no structure to fill in");
+    }
+    return *size == want ? 0 : lesext_fail("size", lesext_other_version);
+}
+
 int lesext_plan(const struct llama_model * model, struct lesext_plan * plan) {
     struct les_plan p;
-    if (plan->size != sizeof(*plan)) {
-        return lesext_fail("size", "the structure is of another version of lesext.h");
+    if (lesext_check_size(plan ? &plan->size : NULL, sizeof(*plan)) != 0) {
+        return -1;
     }
     if (les_host_plan(model, &p) != 0) {
         return -1;
@@ -108,8 +118,8 @@ int lesext_plan(const struct llama_model * model, struct lesext_plan * plan) {
 
 int lesext_stats(const struct llama_model * model, struct lesext_stats * stats) {
     struct les_stats s;
-    if (stats->size != sizeof(*stats)) {
-        return lesext_fail("size", "the structure is of another version of lesext.h");
+    if (lesext_check_size(stats ? &stats->size : NULL, sizeof(*stats)) != 0) {
+        return -1;
     }
     if (les_host_stats(model, &s) != 0) {
         return -1;

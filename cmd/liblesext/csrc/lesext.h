@@ -47,7 +47,7 @@ struct lesext_options {
     size_t       size;         /* of this structure */
     uint64_t     budget_bytes; /* memory for the whole process; 0: nine tenths of the memory there is */
     int32_t      slots;        /* instead of a budget: expert slots a layer above the least there must be */
-    int32_t      lookahead;    /* layers ahead whose experts are read early; 0 reads on demand */
+    int32_t      lookahead;    /* layers ahead whose experts are read early: 1, or 0 to read on demand */
     int32_t      lanes;        /* reads in flight; 0: as many as are best as a rule */
     int32_t      automatic;    /* not 0, and nothing else set: stream only models that do not fit the memory there is */
     const char * warm_file;    /* remembers from run to run which experts were hot; NULL for none */

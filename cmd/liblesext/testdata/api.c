@@ -33,6 +33,8 @@ static void refused_options(void) {
     CHECK(lesext_enable(&o) == -1 && said("contradict"));
     o = lesext_default_options(); o.lookahead = -1;
     CHECK(lesext_enable(&o) == -1 && said("lookahead"));
+    o = lesext_default_options(); o.lookahead = 2;
+    CHECK(lesext_enable(&o) == -1 && said("lookahead: 2 is more than 1"));
     o = lesext_default_options(); o.lanes = 1000;
     CHECK(lesext_enable(&o) == -1 && said("lanes"));
     o = lesext_default_options(); o.warm_file = "";
@@ -74,6 +76,7 @@ static void streamed(const char * path) {
     CHECK(lesext_plan(model, &plan) == 0 && plan.slots == plan.experts && plan.layers > 0);
     CHECK(plan.total_bytes == plan.dense_bytes + plan.kv_bytes + plan.compute_bytes + plan.process_bytes + plan.slots_bytes);
     CHECK(lesext_stats(model, &stats) == 0 && stats.lookups > 0 && stats.lookups == stats.hits + stats.joins + stats.misses);
+    CHECK(lesext_plan(model, NULL) == -1 && said("no structure") && lesext_stats(model, NULL) == -1);
     plan.size = stats.size = 4;
     CHECK(lesext_plan(model, &plan) == -1 && lesext_stats(model, &stats) == -1 && said("size"));
     plan.size = sizeof(plan);
@@ -88,6 +91,40 @@ static void streamed(const char * path) {
     llama_model_free(model);
 }
 
+static void quiet(enum ggml_log_level level, const char * text, void * user) {
+    (void) level; (void) text; (void) user;
+}
+
+static const struct llama_model * watched;
+
+// A log that shows the counters beside each line of LES.
+static void curious(enum ggml_log_level level, const char * text, void * user) {
+    struct lesext_plan  plan  = { .size = sizeof(plan) };
+    struct lesext_stats stats = { .size = sizeof(stats) };
+    (void) level;
+    if (watched && strstr(text, "LES: ") && lesext_plan(watched, &plan) == 0 && lesext_stats(watched, &stats) == 0) {
+        ++*(int *) user;
+    }
+}
+
+static void asked_while_logging(const char * path) {
+    int n_lines = 0;
+    struct lesext_options o = lesext_default_options();
+    o.slots = 2;
+    CHECK(lesext_enable(&o) == 0);
+    struct llama_model * model = llama_model_load_from_file(path, llama_model_default_params());
+    CHECK(model);
+    watched = model;
+    llama_log_set(curious, &n_lines);
+    struct llama_context * lctx = make_context(model);
+    CHECK(lctx && n_lines == 1);
+    CHECK(lesext_set_budget(model, (uint64_t) 1 << 32) == 0 && n_lines == 2);
+    CHECK(lesext_memory_pressure(model, LESEXT_PRESSURE_CRITICAL) == 0 && n_lines == 3);
+    llama_free(lctx);
+    llama_log_set(quiet, NULL);
+    llama_model_free(model);
+}
+
 static void too_small(const char * path) {
     struct lesext_options o = lesext_default_options();
     o.budget_bytes = 1 << 20;
@@ -96,10 +133,6 @@ static void too_small(const char * path) {
     CHECK(model && !make_context(model) && said("below the floor"));
     CHECK(!make_context(model)); // and again
     llama_model_free(model);
-}
-
-static void quiet(enum ggml_log_level level, const char * text, void * user) {
-    (void) level; (void) text; (void) user;
 }
 
 int main(int argc, char ** argv) {
@@ -112,6 +145,7 @@ int main(int argc, char ** argv) {
     refused_options();
     resident(argv[1]);
     streamed(argv[1]);
+    asked_while_logging(argv[1]);
     too_small(argv[1]);
     resident(argv[1]);
     puts("ok");

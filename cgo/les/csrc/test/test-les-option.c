@@ -58,7 +58,7 @@ static void test_refusals_change_nothing(void) {
     clear_environment();
     static const char * const refused[][2] = {
         { "mode", "yes" }, { "mode", "" }, { "budget", "" }, { "budget", "4X" }, { "budget", "0" }, { "budget", "-1" }, { "budget", "1e9" },
-        { "budget", "99999999999T" }, { "slots", "-1" }, { "slots", "2.5" }, { "slots", "99999999999" }, { "lookahead", "-1" },
+        { "budget", "99999999999T" }, { "slots", "-1" }, { "slots", "2.5" }, { "slots", "99999999999" }, { "lookahead", "-1" }, { "lookahead", "2" },
         { "lanes", "0" }, { "lanes", "257" }, { "warm", "" }, { "frob", "1" },
     };
     for (size_t i = 0; i < sizeof(refused)/sizeof(refused[0]); i++) {

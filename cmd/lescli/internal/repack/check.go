@@ -2,6 +2,7 @@ package repack
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"hash/crc32"
 	"os"
@@ -27,7 +28,9 @@ func (d Damage) name() string {
 }
 
 // Check compares all of a contiguous file with its checksums and calls damaged
-// for each stretch that differs.
+// for each stretch that differs. Where none does, the file is read once more, in
+// the order of the original: what has no checksum, such as metadata, is damaged if
+// that does not give the original back.
 func Check(ctx context.Context, path string, progress func(done, total int64), damaged func(Damage)) (*Result, error) {
 	p, err := openPacked(path)
 	if err != nil {
@@ -38,7 +41,7 @@ func Check(ctx context.Context, path string, progress func(done, total int64), d
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{copier: newCopier(ctx, progress, info.Size()), file: p.file, damaged: damaged}
+	c := &checker{copier: newCopier(ctx, progress, 2*info.Size()), file: p.file, damaged: damaged}
 	n, data := 0, p.meta.DataOff()
 	ofExperts := map[int]bool{}
 	for _, layer := range p.stored.Layers {
@@ -65,7 +68,23 @@ func Check(ctx context.Context, path string, progress func(done, total int64), d
 			n++
 		}
 	}
-	return resultOf(p.stored.Layers, len(p.stored.Others), info.Size()), nil
+	if !c.found {
+		err = p.restores(c.copier)
+	}
+	return resultOf(p.stored.Layers, len(p.stored.Others), info.Size()), err
+}
+
+// restores fails where the file does not give the original back.
+func (p *packed) restores(c *copier) error {
+	orig, err := p.original()
+	if err != nil {
+		return err
+	}
+	digest := sha256.New()
+	if err := orig.stream(c, func(b []byte) error { digest.Write(b); return nil }); err != nil {
+		return err
+	}
+	return p.compareDigest(digest.Sum(nil))
 }
 
 // checker goes through one file.
@@ -73,6 +92,7 @@ type checker struct {
 	*copier
 	file    *os.File
 	damaged func(Damage)
+	found   bool // anything damaged
 }
 
 // check compares one stretch.
@@ -85,6 +105,7 @@ func (c *checker) check(d Damage) error {
 		return fmt.Errorf("%s: %w", d.name(), err)
 	}
 	if d.Got != d.Want {
+		c.found = true
 		c.damaged(d)
 	}
 	return nil

@@ -26,10 +26,6 @@ func Unpack(ctx context.Context, in, out string, opts Options) (*Result, error) 
 	if err := outfile.Check(out, opts.Force, in); err != nil {
 		return nil, err
 	}
-	want, ok := p.meta.String(layout.KeySHA256)
-	if !ok {
-		return nil, fmt.Errorf("%s: %s is missing", in, layout.KeySHA256)
-	}
 	file, err := outfile.Create(out, orig.bytes)
 	if err != nil {
 		return nil, err
@@ -44,8 +40,8 @@ func Unpack(ctx context.Context, in, out string, opts Options) (*Result, error) 
 	if err == nil {
 		err = ctx.Err()
 	}
-	if got := hex.EncodeToString(digest.Sum(nil)); err == nil && got != want {
-		err = fmt.Errorf("%s: does not give the original back: sha256 %s, recorded is %s; lescli check says what is damaged", in, got, want)
+	if err == nil {
+		err = p.compareDigest(digest.Sum(nil))
 	}
 	if err == nil {
 		err = file.Commit()
@@ -54,4 +50,16 @@ func Unpack(ctx context.Context, in, out string, opts Options) (*Result, error) 
 		return nil, errors.Join(err, file.Discard())
 	}
 	return resultOf(p.stored.Layers, len(p.stored.Others), orig.bytes), nil
+}
+
+// compareDigest compares the digest of what is given back with the recorded one.
+func (p *packed) compareDigest(digest []byte) error {
+	want, ok := p.meta.String(layout.KeySHA256)
+	if !ok {
+		return fmt.Errorf("%s: %s is missing", p.meta.Path(), layout.KeySHA256)
+	}
+	if got := hex.EncodeToString(digest); got != want {
+		return fmt.Errorf("%s: does not give the original back: sha256 %s, recorded is %s; lescli check says what is damaged", p.meta.Path(), got, want)
+	}
+	return nil
 }
