@@ -30,6 +30,12 @@ const (
 	// rungSteps is how often each width of the ladder 1, 2, 4, ... is used before
 	// the controller trusts its own estimates.
 	rungSteps = 2
+	// curiousSteps of one drafted token tell enough of the drafter.
+	curiousSteps = 6
+	// maybe is the part by which the time of a width that was not used yet may be
+	// overestimated: a rung that would not even pay then is not tried. In a large
+	// streamed model a step of nine tokens can take as long as five plain ones.
+	maybe = 0.15
 	// exploreEvery steps, a width has a turn that would be best if its time was
 	// overestimated; by how much is likely falls with the root of its steps.
 	exploreEvery = 12
@@ -199,18 +205,42 @@ func (c *Controller) choose(n int, before bool) int {
 	return rival
 }
 
-// rung is the first width of the ladder that is not known yet, 0 if all are or
-// drafting has lost too much already to go on trying.
+// rung is the first width of the ladder that is not known yet, if it may pay; 0
+// if all are known or drafting has lost too much already to go on trying.
 func (c *Controller) rung(n int) int {
 	if c.mode.lost > limitTokens/2*c.cost.time(0) {
 		return 0
 	}
 	for width := 1; width < 2*n; width *= 2 {
 		if w := min(width, n); c.cost.step[w].all < rungSteps {
+			if w > 1 && !c.mayPay(w) {
+				return c.curious()
+			}
 			return w
 		}
 	}
 	return 0
+}
+
+// curious is 1 while wider steps are not worth trying by what is known of the
+// drafter, which is little, and may be by what is not: one token more is the
+// cheapest way to know more.
+func (c *Controller) curious() int {
+	if c.cost.step[1].all < curiousSteps && c.hope() > noHope/c.cost.time(0) {
+		return 1
+	}
+	return 0
+}
+
+// mayPay tells whether a width that was not used would reach the present rate if
+// it took less time than is thought.
+func (c *Controller) mayPay(width int) bool {
+	c.accept.average(c.expected)
+	tokens := 1.0
+	for _, chance := range c.expected[:width] {
+		tokens += chance
+	}
+	return tokens > c.rate()*((1-maybe)*c.cost.time(width)+c.cost.drafting(width))
 }
 
 // best is the width up to n with most tokens for its time, at the rate that is

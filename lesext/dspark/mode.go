@@ -1,15 +1,18 @@
 package dspark
 
 const (
-	// limitTokens is what drafting may lose, in plain tokens, before it is given
-	// up where nothing speaks for it; limitAnyway times as much ends it in any case.
+	// hopelessTokens is what drafting may lose, in plain tokens, before it is given
+	// up where it cannot pay even if all that is not known is favourable: at best
+	// noHope of a plain step's rate. One token is two percent of an answer of 48.
+	hopelessTokens = 1
+	noHope         = 0.98
+	// limitTokens is the same where it may pay but did not; limitAnyway times as
+	// much ends it in any case.
 	limitTokens = 8
 	limitAnyway = 2
-	// noHope of a plain step's rate, at best, is what speaks for giving up.
-	noHope = 0.98
 	// clearlyWorse than plain steps, in what was reached, needs no estimate.
 	clearlyWorse = 0.94
-	// probeTokens is the same for a probe: with a rest of restFirst tokens or more
+	// probeTokens is limitTokens for a probe: with a rest of restFirst tokens or more
 	// before it, it costs two percent at most.
 	probeTokens = 5
 	// restFirst plain tokens pass before the first probe, restGrowth times as many
@@ -83,9 +86,11 @@ func (m *mode) observe(v verdict) {
 	if m.idle++; v.asked > 0 {
 		m.idle = 0
 	}
-	worse := v.hope <= noHope/v.plain || m.times.all >= rateSteps && m.rate() < clearlyWorse/v.plain
+	hopeless := v.hope <= noHope/v.plain
+	worse := m.times.all >= rateSteps && m.rate() < clearlyWorse/v.plain
 	switch {
-	case m.lost > limit && worse, m.lost > limitAnyway*limit, m.idle >= idleSteps:
+	case hopeless && m.lost > hopelessTokens*v.plain,
+		worse && m.lost > limit, m.lost > limitAnyway*limit, m.idle >= idleSteps:
 		m.on, m.rest = false, m.length
 		m.length = min(restMax, restGrowth*m.length)
 		m.offs++
