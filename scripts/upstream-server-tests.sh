@@ -23,7 +23,7 @@ run() {
     local name=$1
     shift
     (cd "$root/llama/llama.cpp/tools/server/tests" &&
-        env "$@" PYTHONPATH="$root/tools/client" PYTHONDONTWRITEBYTECODE=1 LES_TEST_MODEL="$root/models/les-ref.gguf" \
+        env "$@" OMP_WAIT_POLICY=passive PYTHONPATH="$root/tools/client" PYTHONDONTWRITEBYTECODE=1 LES_TEST_MODEL="$root/models/les-ref.gguf" \
             LLAMA_SERVER_BIN_PATH="$build/bin/llama-server" LLAMA_CACHE="$out/cache" \
             "$python" -m pytest -p les_upstream -p no:cacheprovider -q --timeout 120 \
             --junit-xml "$out/$name.xml" "${tests[@]}" >"$out/$name.log" 2>&1) || true

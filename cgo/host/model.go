@@ -26,13 +26,22 @@ type options struct {
 	lookahead   int
 	lanes       int
 	warm        string
+	auto        bool // nobody has asked for it
 }
 
 func optionsOf(o *C.struct_les_options) options {
 	return options{
 		budgetBytes: int64(o.budget), slots: int(o.slots), lookahead: int(o.lookahead), lanes: int(o.lanes),
-		warm: C.GoString(&o.warm[0]),
+		warm: C.GoString(&o.warm[0]), auto: o.mode == C.LES_MODE_AUTO,
 	}
+}
+
+// why begins the line of the plan where nobody has asked for one.
+func (o options) why() string {
+	if o.auto {
+		return "on, as the model does not fit the memory there is (LES=off switches it off): "
+	}
+	return ""
 }
 
 // model is one that the program has loaded and that is streamed.
@@ -47,6 +56,10 @@ type model struct {
 	engine *les.Engine // nil before the first context
 	asked  plan.Plan   // of the load, or of the last change of budget or slots
 	warm   *Warmth     // nil without a warm file
+	guard  *guard      // nil before the first context
+
+	outgrown    outgrown // since somebody last changed the pool
+	outgrewTold bool
 }
 
 var errNoContext = errors.New("the model has no context yet, so there is no plan")
@@ -105,7 +118,9 @@ func (m *model) context(pointer unsafe.Pointer) error {
 	}
 	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
-	m.log.printf(levelInfo, "%s", describe(m.asked))
+	// A warning is what llama.cpp's programs show without being asked to say more.
+	m.log.printf(levelWarn, "%s%s", m.options.why(), describe(m.asked))
+	m.guard = startGuard(m)
 	return m.startWarm()
 }
 
@@ -249,6 +264,7 @@ func (m *model) setSlots(slots int) error {
 func (m *model) resized(p plan.Plan, err error) error {
 	if err == nil {
 		m.asked = p
+		m.outgrown = outgrown{}
 		m.log.printf(levelInfo, "%s", describe(p))
 	}
 	return err
@@ -256,6 +272,7 @@ func (m *model) resized(p plan.Plan, err error) error {
 
 // close ends the engine. The weights may go afterwards.
 func (m *model) close() error {
+	m.guard.stop()
 	defer m.lock()()
 	var err error
 	if m.engine != nil {

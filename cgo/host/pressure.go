@@ -34,6 +34,7 @@ func (m *model) pressure(level int) error {
 			return fmt.Errorf("memory pressure: %d is no level", level)
 		}
 		if err == nil {
+			m.outgrown = outgrown{}
 			m.log.printf(levelInfo, "memory pressure %d: %s", level, describe(p))
 		}
 		return err

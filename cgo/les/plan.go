@@ -30,3 +30,9 @@ func ResidentBytes() int64 {
 	bytes, _ := system.ResidentBytes()
 	return bytes
 }
+
+// AnonymousBytes is what of it is not the contents of files.
+func AnonymousBytes() int64 {
+	bytes, _ := system.AnonymousBytes()
+	return bytes
+}

@@ -35,3 +35,6 @@ func TotalMemory() (int64, error) {
 
 // ResidentBytes is not told without a Mach call.
 func ResidentBytes() (int64, error) { return 0, ErrUnknown }
+
+// AnonymousBytes is ResidentBytes: what is the contents of files is not told.
+func AnonymousBytes() (int64, error) { return ResidentBytes() }

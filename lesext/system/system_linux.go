@@ -18,6 +18,10 @@ func TotalMemory() (int64, error) { return field("/proc/meminfo", "MemTotal") }
 // ResidentBytes is the memory that this process holds now.
 func ResidentBytes() (int64, error) { return field("/proc/self/status", "VmRSS") }
 
+// AnonymousBytes is what of it is not the contents of files, which the system may
+// drop.
+func AnonymousBytes() (int64, error) { return field("/proc/self/status", "RssAnon") }
+
 // field finds a figure in a text of the kernel's whose lines are "Name: 12 kB",
 // and returns it in bytes.
 func field(path, name string) (int64, error) {

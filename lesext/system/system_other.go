@@ -17,6 +17,9 @@ func TotalMemory() (int64, error) { return 0, ErrUnknown }
 // ResidentBytes is not told.
 func ResidentBytes() (int64, error) { return 0, ErrUnknown }
 
+// AnonymousBytes is ResidentBytes: what is the contents of files is not told.
+func AnonymousBytes() (int64, error) { return ResidentBytes() }
+
 // UsageNow is not told.
 func UsageNow() (Usage, error) { return Usage{}, ErrUnknown }
 

@@ -74,6 +74,9 @@ func ResidentBytes() (int64, error) {
 	return int64(counters.resident), err
 }
 
+// AnonymousBytes is ResidentBytes: what is the contents of files is not told.
+func AnonymousBytes() (int64, error) { return ResidentBytes() }
+
 // UsageNow is all that this process has used. Faults are not told apart and
 // switches not counted.
 func UsageNow() (Usage, error) {

@@ -33,6 +33,7 @@ def arguments():
     p.add_argument("--template", help="chat template for tools, where the model's own has none")
     p.add_argument("--limit", type=int, default=0, help="bytes of memory for the streamed server, as a control group")
     p.add_argument("--les", default="--les-slots 1", help="flags of the streamed server, as --les='--les-budget 4G'")
+    p.add_argument("--resident", default="--les off --no-repack -lm none", help="flags of the other one; -lm mmap takes no memory of its own")
     p.add_argument("--clients", type=int, default=8)
     p.add_argument("--seconds", type=float, default=5, help="of each load")
     p.add_argument("--sequences", type=int, nargs="+", default=[1, 8])
@@ -41,6 +42,7 @@ def arguments():
     p.add_argument("--resize", type=int, nargs="*", default=[0, 1, 4, 99], help="slots to change to during the load")
     p.add_argument("--ctx", type=int, default=2048, help="tokens of each sequence")
     p.add_argument("--skip-resident", action="store_true", help="do not run the load with everything resident")
+    p.add_argument("--skip-features", action="store_true", help="do the load only: a model of random weights fills no schema")
     return p.parse_args()
 
 
@@ -60,7 +62,7 @@ class Check:
         a = self.args
         flags = ["-m", a.model, "-np", str(sequences), "-c", str(a.ctx*sequences), "--jinja", "-t", "2"]
         flags += ["--chat-template-file", a.template] if a.template else []
-        flags += a.les.split() if on else ["--les", "off", "--no-repack", "-lm", "none"]
+        flags += (a.les if on else a.resident).split()
         return Server(a.program, flags, a.log, a.limit if on else 0)
 
     def load(self, server):
@@ -74,14 +76,16 @@ class Check:
             expected = load.expect()
             if self.args.skip_resident:
                 return expected, None
-            features.check_all(server, load.make_client(), False)
+            if not self.args.skip_features:
+                features.check_all(server, load.make_client(), False)
             load.run(self.args.clients, self.args.seconds, expected)
             return expected, load
 
     def streamed(self, sequences, expected):
         with self.serve(sequences, True) as server:
             load = self.load(server)
-            features.check_all(server, load.make_client(), True)
+            if not self.args.skip_features:
+                features.check_all(server, load.make_client(), True)
             alone = load.expect()
             if alone != expected:
                 self.failures.append(f"{sequences} sequences: one client alone gets other answers than with resident experts")

@@ -304,7 +304,7 @@ bool les_hook_load_begin(const char * path, struct llama_model_params * params, 
         return false;
     }
     if (options.mode == LES_MODE_AUTO && les_l.active) {
-        les_logf(GGML_LOG_LEVEL_WARN, "on (auto): the model has %.2f GiB, and %.2f GiB of memory are available; experts are streamed. LES=off switches it off",
+        les_logf(GGML_LOG_LEVEL_INFO, "on (auto): the model has %.2f GiB, and %.2f GiB of memory are available; experts are streamed. LES=off switches it off",
             (double) look.n_bytes/(1 << 30), (double) available/(1 << 30));
     }
     return true;

@@ -120,6 +120,25 @@ inline void les_bench_values(std::vector<std::string> & values, size_t n) {
 
 // llama-server
 
+// Bounds what the server keeps of earlier prompts by default, which is more than a budget for the whole process has room for:
+// a sixteenth of it, and two checkpoints of each sequence. Other numbers than the defaults are taken as they are.
+template <typename Params>
+void les_bound_caches(Params & params) {
+    const Params defaults{};
+    les_plan     plan  = {};
+    const llama_model * model = les_host_first_model();
+    if (!model || les_host_plan(model, &plan) != 0 || plan.budget == 0) {
+        return;
+    }
+    const int64_t share_mib = plan.budget/16 >> 20;
+    if (params.cache_ram_mib == defaults.cache_ram_mib && share_mib < params.cache_ram_mib) {
+        params.cache_ram_mib = static_cast<int32_t>(share_mib);
+    }
+    if (params.n_ctx_checkpoints == defaults.n_ctx_checkpoints) {
+        params.n_ctx_checkpoints = 2;
+    }
+}
+
 // POST /les: {"budget": "3G"} or a number of bytes, {"slots": 4} or a word of --les-slots; without either nothing changes. A
 // "model" beside it is for a router, which has looked at it. The answer is the plan.
 template <typename Result, typename Json, typename Request>

@@ -1,0 +1,108 @@
+package host
+
+import (
+	"sync"
+	"time"
+
+	"github.com/les-project/les/cgo/les"
+	"github.com/les-project/les/lesext/plan"
+)
+
+// A program goes on taking memory after its plan is made: llama-server keeps
+// states of prompts, for example. The guard looks what the process holds, and
+// slots make room for what it has outgrown its budget by.
+const (
+	guardEvery = 100 * time.Millisecond
+	// guardSpare is what is made room for beyond what is missing, so that not every
+	// look takes slots away; twice as much must be free before slots come back.
+	guardSpareBytes = 64 << 20
+	// guardPatience is how many looks in turn must find room before slots come back.
+	guardPatience = 300
+)
+
+// outgrown is how far a process has outgrown its plan.
+type outgrown struct {
+	bytes int64 // slots make room for these
+	roomy int   // looks in turn that found room
+}
+
+// look takes what the process holds, and reports whether the pool must change.
+// The spare part is that of a small budget too.
+func (o *outgrown) look(held, budget int64) bool {
+	spare := min(guardSpareBytes, budget/32)
+	if held > budget {
+		o.bytes += held - budget + spare
+		o.roomy = 0
+		return true
+	}
+	if o.bytes == 0 || budget-held < 2*spare {
+		o.roomy = 0
+		return false
+	}
+	if o.roomy++; o.roomy < guardPatience {
+		return false
+	}
+	o.bytes = max(0, o.bytes-(budget-held-spare))
+	o.roomy = 0
+	return true
+}
+
+// guard watches over one model until it is stopped.
+type guard struct {
+	done   chan struct{}
+	exited sync.WaitGroup
+}
+
+func startGuard(m *model) *guard {
+	g := &guard{done: make(chan struct{})}
+	g.exited.Go(func() {
+		ticker := time.NewTicker(guardEvery)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-g.done:
+				return
+			case <-ticker.C:
+				m.makeRoom()
+			}
+		}
+	})
+	return g
+}
+
+// stop ends the guard. A model that never had a context has none.
+func (g *guard) stop() {
+	if g == nil {
+		return
+	}
+	close(g.done)
+	g.exited.Wait()
+}
+
+// makeRoom changes the pool if the process has outgrown its budget, or fits it again.
+func (m *model) makeRoom() {
+	m.use(func(e *les.Engine) error {
+		o := &m.outgrown
+		if m.asked.Budget == 0 || !o.look(les.AnonymousBytes(), m.asked.Budget) {
+			return nil
+		}
+		before := e.Plan()
+		p, err := e.SetBudget(m.asked.Budget - o.bytes)
+		if err != nil {
+			p, err = e.SetSlots(0)
+		}
+		if err == nil && p.SlotCount != before.SlotCount {
+			m.tellRoom(o.bytes, p)
+		}
+		return err
+	})
+}
+
+// tellRoom writes the first loss of slots where every program shows it.
+func (m *model) tellRoom(outgrown int64, p plan.Plan) {
+	level := levelInfo
+	if !m.outgrewTold {
+		m.outgrewTold, level = true, levelWarn
+	}
+	m.log.printf(level, "the process has outgrown its plan by %s: %d expert slots", mib(outgrown), p.SlotCount)
+}
