@@ -30,6 +30,12 @@ run() {
 }
 
 tests=("${@:-unit}")
+# A server that is left over from a run before would be asked in the place of the one
+# that a test starts.
+if curl -s -o /dev/null "http://127.0.0.1:${PORT:-8080}/health"; then
+    echo "upstream-server-tests: something answers at port ${PORT:-8080}; another may be chosen: PORT=" >&2
+    exit 1
+fi
 run off LES=off
 run on LES=on LES_SLOTS=1
 "$python" "$root/tools/client/upstream_report.py" "$out/off.xml" "$out/on.xml"

@@ -16,9 +16,11 @@ func TestHostKeepsItsSignalHandlersAndForks(t *testing.T) {
 	}
 }
 
+// What is freed goes back to the system at once here: glibc would keep up to tens
+// of MiB of it, more in one cycle than in another, which hides what is not freed.
 func TestMemoryFilesAndThreadsAreFlatOverLoads(t *testing.T) {
 	app := compile(t, "testdata/app.c", headers()...)
-	r := succeed(t, []string{"LES_SLOTS=floor", "OMP_WAIT_POLICY=passive"}, app, model, "12")
+	r := succeed(t, []string{"LES_SLOTS=floor", "OMP_WAIT_POLICY=passive", "MALLOC_TRIM_THRESHOLD_=131072"}, app, model, "12")
 	list := cycles(t, r.stdout)
 	third, last := list[2], list[len(list)-1]
 	if last.openFiles != third.openFiles {
@@ -28,8 +30,8 @@ func TestMemoryFilesAndThreadsAreFlatOverLoads(t *testing.T) {
 	if last.threads > third.threads+4 {
 		t.Errorf("%d threads after the third load, %d after the last", third.threads, last.threads)
 	}
-	// A model's slots and weights are 12 MiB: one that is not freed shows.
-	if last.rssKiB > third.rssKiB+16<<10 {
+	// A model's slots and weights are 12 MiB: one of which a part is not freed shows.
+	if last.rssKiB > third.rssKiB+2<<10 {
 		t.Errorf("%d KiB resident after the third load, %d after the last", third.rssKiB, last.rssKiB)
 	}
 }
