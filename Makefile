@@ -8,13 +8,14 @@ export BENCH_MODEL ?= build/35b-a3b.gguf
 # Where make install puts programs, libraries and headers, below DESTDIR.
 PREFIX ?= /usr/local
 
-.PHONY: help setup build install dist demo test test-cross bench lint
+.PHONY: help setup build install dist deb demo test test-cross bench lint
 
 help:
 	@echo "make setup   install what is missing (apt, Homebrew)"
 	@echo "make build   fetch and patch llama.cpp, build every program into build/bin"
 	@echo "make install what is built, below DESTDIR and PREFIX (/usr/local)"
 	@echo "make dist    the same as an archive, build/les-*.tar.gz, whose tree runs wherever it is unpacked"
+	@echo "make deb     a Debian package of it, build/les_*.deb"
 	@echo "make demo    build what is needed and run the reference model from flash"
 	@echo "make test    every check, from a fresh checkout"
 	@echo "make test-cross  cross builds for linux/arm64 and windows/amd64, run under emulators; see scripts/test-cross.sh"
@@ -33,6 +34,10 @@ install:
 dist: build
 	cmake --build build --target lesext-static
 	scripts/dist.sh
+
+deb: build
+	cmake --build build --target lesext-static
+	scripts/deb.sh
 
 demo:
 	scripts/demo.sh

@@ -137,6 +137,7 @@ native() {
     check csrc-tsan scripts/test-csrc.sh tsan
     check verify-matrix scripts/verify-matrix.sh
     check embed scripts/test-embed.sh
+    if command -v dpkg-shlibdeps >/dev/null; then check deb scripts/deb.sh --check; fi
     check client scripts/test-client.sh --seconds 3 --tokens 8 --prompts 3
     check bench bench_small
     check archs scripts/archs.sh --out "$logs/ARCHS.md"
