@@ -26,6 +26,12 @@ models=("$@")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 read -ra emulator <<< "${LES_EMULATOR:-}"
+shapes=("512 1" "512 7" "64 100" "1 7") counts=(1 2)
+if [[ ${#emulator[@]} -gt 0 ]]; then
+    # An emulator is 10 to 50 times slower, and more so where threads spin.
+    shapes=("512 7" "1 7") counts=(1)
+    export OMP_WAIT_POLICY=passive
+fi
 
 # library FOLDER NAME: its file, whatever the system calls such files.
 library() {
@@ -75,8 +81,8 @@ fi
 bytes=0 runs=0
 for model in "${models[@]}"; do
     for mode in plain default; do
-        for threads in 1 2; do
-            for shape in "512 1" "512 7" "64 100" "1 7"; do
+        for threads in "${counts[@]}"; do
+            for shape in "${shapes[@]}"; do
                 read -r ubatch prompt <<< "$shape"
                 for side in stock ours; do
                     run "$side" "${!side}" "$model" "$work/$side.logits" "$threads" "$ubatch" "$prompt" 8 "$mode"
