@@ -8,7 +8,10 @@ include(CMakePackageConfigHelpers)
 set(upstream ${CMAKE_SOURCE_DIR}/llama/llama.cpp)
 # Upstream names headers relative to its own folders; they are installed below.
 set_target_properties(llama ggml PROPERTIES PUBLIC_HEADER "")
-install(TARGETS llama ggml ggml-base ggml-cpu lesext LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS llama ggml ggml-base lesext LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if (TARGET ggml-cpu) # else there is one for each kind of processor, opened when it is wanted
+    install(TARGETS ggml-cpu LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 file(GLOB headers ${upstream}/ggml/include/*.h)
 install(FILES ${upstream}/include/llama.h ${upstream}/include/llama-cpp.h ${headers} ${CMAKE_SOURCE_DIR}/cmd/liblesext/csrc/lesext.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -20,7 +23,7 @@ install(FILES ${CMAKE_BINARY_DIR}/bin/liblesext.a DESTINATION ${CMAKE_INSTALL_LI
 install(DIRECTORY ${CMAKE_BINARY_DIR}/bin/ DESTINATION ${CMAKE_INSTALL_BINDIR} USE_SOURCE_PERMISSIONS
         FILES_MATCHING PATTERN "lescli" PATTERN "llama-*" PATTERN "*.so*" EXCLUDE)
 install(DIRECTORY ${CMAKE_BINARY_DIR}/bin/ DESTINATION ${CMAKE_INSTALL_LIBDIR} USE_SOURCE_PERMISSIONS
-        FILES_MATCHING PATTERN "libllama-*.so*" PATTERN "libmtmd.so*" PATTERN "libles-draft.so*")
+        FILES_MATCHING PATTERN "libllama-*.so*" PATTERN "libmtmd.so*" PATTERN "libles-draft.so*" PATTERN "libggml-cpu-*.so")
 
 # What the go command links also looks where it was built, which is nobody's business.
 if (CMAKE_VERSION VERSION_GREATER_EQUAL 3.21 AND NOT APPLE)

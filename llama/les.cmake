@@ -72,7 +72,7 @@ endif()
 # want experts streamed. The engine is Go, built as lescli is.
 if (LES AND EXISTS ${CMAKE_SOURCE_DIR}/cmd/liblesext)
     set(api ${CMAKE_SOURCE_DIR}/cmd/liblesext/csrc)
-    set(engine ${CMAKE_SHARED_LIBRARY_PREFIX}lesext-engine${CMAKE_SHARED_LIBRARY_SUFFIX})
+    set(engine liblesext-engine${CMAKE_SHARED_LIBRARY_SUFFIX}) # its name for what opens it, on every system
     add_custom_target(lesext-engine ALL
         COMMAND ${CMAKE_COMMAND} -E env LES_BUILD_DIR=${CMAKE_BINARY_DIR}
                 ${CMAKE_SOURCE_DIR}/scripts/go.sh build -buildmode=c-shared

@@ -40,6 +40,7 @@ esac
 prerequisites() {
     local abi
     want_tools
+    want_cmake
     want_ndk
     want_api
     for abi in $abis; do
@@ -93,15 +94,17 @@ target() {
     esac
 }
 
-# Libraries of 16 KiB pages load on phones with pages of either size. The engine is
-# built by Go, which the variables are for.
+# Libraries of 16 KiB pages load on phones with pages of either size. The toolchain
+# file asks for them, but not of the engine, which Go builds: the variables are for
+# it, and NDK 27 links for pages of 4 KiB by itself.
+pages=-Wl,-z,max-page-size=16384
 build_libraries() {
     run cmake -S . -B "$build" -G Ninja \
         "-DCMAKE_TOOLCHAIN_FILE=$ndk/build/cmake/android.toolchain.cmake" \
         "-DANDROID_ABI=$abi" "-DANDROID_PLATFORM=android-$api" \
         -DANDROID_STL=c++_shared -DANDROID_SUPPORT_FLEXIBLE_PAGE_SIZES=ON \
         "${mobile_cmake[@]}" -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON
-    run env GOOS=android "GOARCH=$goarch" "CC=$tools/$triple$api-clang" "CXX=$tools/$triple$api-clang++" \
+    run env GOOS=android "GOARCH=$goarch" "CC=$tools/$triple$api-clang" "CXX=$tools/$triple$api-clang++" "CGO_LDFLAGS=$pages" \
         cmake --build "$build" --parallel "$jobs" --target llama ggml lesext
 }
 
@@ -109,7 +112,7 @@ build_wrapper() {
     run "$tools/$triple$api-clang" -std=c11 -O2 -fPIC -shared -Wall -Wextra \
         -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Icmd/liblesext/csrc -Imobile/common \
         mobile/common/les-mobile.c mobile/android/lesext/src/main/c/les-jni.c \
-        -o "$build/bin/libles-jni.so" "-L$build/bin" -llesext -lllama -lggml -lggml-base -Wl,-z,max-page-size=16384
+        -o "$build/bin/libles-jni.so" "-L$build/bin" -llesext -lllama -lggml -lggml-base "$pages"
 }
 
 # Gradle packs what is in jniLibs, and nothing whose name does not end in .so.
@@ -118,6 +121,7 @@ install_libraries() {
     run mkdir -p "$libs"
     run find "$build/bin" -maxdepth 1 -name '*.so' -exec cp '{}' "$libs" ';'
     run cp "$ndk/toolchains/llvm/prebuilt/$host/sysroot/usr/lib/$triple/libc++_shared.so" "$libs"
+    run scripts/lib/page-size.sh "$tools/llvm-readelf" 16384 "$libs"
 }
 
 install_headers() {

@@ -5,13 +5,15 @@
 #   scripts/build-harmonyos.sh [--dry-run] [--out DIR]
 #
 # It needs the native part of the OpenHarmony SDK, API 12 or newer, where OHOS_SDK_HOME
-# says (the folder that holds native/), and git, cmake, ninja and Go. With
-# --dry-run it prints every command and runs none. A second run builds what has
-# changed.
+# says (the folder that holds native/), and git and Go. With --dry-run it prints
+# every command and runs none. A second run builds what has changed.
+#
+# CMake and ninja are those of the SDK: CMake's own does not know the system OHOS,
+# which the SDK's toolchain file names.
 #
 # Go has no port to this system. The engine is built as for Linux, against the C
-# library of the SDK, which is musl; whether the system opens it has not been seen
-# (docs/PLATFORMS.md).
+# library of the SDK, which is musl; musl refuses to open what Go builds, and whether
+# this system's does has not been seen (docs/PLATFORMS.md).
 #
 # Environment: OHOS_SDK_HOME, LES_JOBS (one per processor).
 set -euo pipefail
@@ -43,21 +45,31 @@ prerequisites() {
         version=$(sed -n 's/.*"apiVersion" *: *"\([0-9]*\)".*/\1/p' "$sdk/native/oh-uni-package.json")
         [ "${version:-0}" -ge "$api_min" ] || lacks "API $api_min or newer, $sdk/native is ${version:-of no version}"
         [ -f "$sdk/native/build/cmake/ohos.toolchain.cmake" ] || lacks "$sdk/native/build/cmake/ohos.toolchain.cmake"
-        [ -x "$sdk/native/llvm/bin/clang" ] || lacks "$sdk/native/llvm/bin/clang"
+        want_programs
         [ -d "$sdk/native/sysroot" ] || lacks "$sdk/native/sysroot"
     fi
     end_of_prerequisites
 }
 
+want_programs() {
+    local program
+    for program in build-tools/cmake/bin/cmake build-tools/cmake/bin/ninja llvm/bin/clang llvm/bin/clang++; do
+        [ -x "$sdk/native/$program" ] || lacks "$sdk/native/$program"
+    done
+}
+
+# Upstream asks for GNU's extensions on systems of the name Linux or Android only, and
+# without them the C library hides what threads and memory are placed with.
 build_libraries() {
-    local flags="--target=aarch64-linux-ohos --sysroot=$sdk/native/sysroot -D__MUSL__"
-    run cmake -S . -B "$build" -G Ninja \
+    local programs=$sdk/native/build-tools/cmake/bin flags="--target=aarch64-linux-ohos --sysroot=$sdk/native/sysroot -D__MUSL__"
+    run "$programs/cmake" -S . -B "$build" -G Ninja "-DCMAKE_MAKE_PROGRAM=$programs/ninja" \
         "-DCMAKE_TOOLCHAIN_FILE=$sdk/native/build/cmake/ohos.toolchain.cmake" \
-        -DOHOS_ARCH=arm64-v8a -DOHOS_STL=c++_shared \
+        -DOHOS_ARCH=arm64-v8a -DOHOS_PLATFORM=OHOS -DOHOS_STL=c++_shared \
+        -DCMAKE_C_FLAGS=-D_GNU_SOURCE -DCMAKE_CXX_FLAGS=-D_GNU_SOURCE \
         "${mobile_cmake[@]}" -DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod
     run env GOOS=linux GOARCH=arm64 "CC=$sdk/native/llvm/bin/clang" "CXX=$sdk/native/llvm/bin/clang++" \
         "CGO_CFLAGS=-O2 $flags" "CGO_CXXFLAGS=-O2 $flags" "CGO_LDFLAGS=$flags" \
-        cmake --build "$build" --parallel "$jobs" --target llama ggml lesext
+        "$programs/cmake" --build "$build" --parallel "$jobs" --target llama ggml lesext
 }
 
 install_module() {

@@ -35,6 +35,7 @@ sdk() {
 prerequisites() {
     local name_of_sdk
     want_tools
+    want_cmake
     [ "$(uname -s)" = Darwin ] || lacks "macOS, this is $(uname -s)"
     want_command xcrun "Xcode from the App Store, then: sudo xcode-select -s /Applications/Xcode.app"
     want_command xcodebuild "Xcode from the App Store, then: sudo xcode-select -s /Applications/Xcode.app"
@@ -89,16 +90,19 @@ build_wrapper() {
     run "$(clang_of "$1")" $flags -std=c11 -O2 -Wall -Wextra -c \
         -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Icmd/liblesext/csrc -Imobile/common \
         mobile/common/les-mobile.c -o "$build/bin/les-mobile.o"
-    run libtool -static -o "$build/LesExt.a" "$build/bin/libllama.a" "$build/bin/libggml.a" "$build/bin/libggml-cpu.a" \
+    run libtool -static -o "$build/libLesExt.a" "$build/bin/libllama.a" "$build/bin/libggml.a" "$build/bin/libggml-cpu.a" \
         "$build/bin/libggml-base.a" "$build/bin/liblesext.a" "$build/bin/les-mobile.o"
 }
 
+# The folder has the module's name: Xcode copies the headers of all frameworks of an
+# app into one place, where a module map must not meet another.
 install_headers() {
-    run mkdir -p "$out/include"
+    local to=$out/include/LesExtC
+    run mkdir -p "$to"
     run cp llama/llama.cpp/include/llama.h llama/llama.cpp/ggml/include/ggml.h llama/llama.cpp/ggml/include/ggml-alloc.h \
         llama/llama.cpp/ggml/include/ggml-backend.h llama/llama.cpp/ggml/include/ggml-cpu.h \
         llama/llama.cpp/ggml/include/ggml-opt.h llama/llama.cpp/ggml/include/gguf.h \
-        cmd/liblesext/csrc/lesext.h mobile/common/les-mobile.h mobile/ios/module.modulemap "$out/include"
+        cmd/liblesext/csrc/lesext.h mobile/common/les-mobile.h mobile/ios/module.modulemap "$to"
 }
 
 prerequisites
@@ -110,7 +114,7 @@ for name_of_slice in iphoneos iphonesimulator; do
     slice "$name_of_slice"
     build_libraries "$name_of_slice"
     build_wrapper "$name_of_slice"
-    frameworks+=(-library "$build/LesExt.a" -headers "$out/include")
+    frameworks+=(-library "$build/libLesExt.a" -headers "$out/include")
 done
 copy_tree mobile/ios/LesExt "$out/LesExt"
 run rm -rf "$out/LesExt/LesExt.xcframework"

@@ -10,7 +10,10 @@
 #
 # Environment: LES_JOBS (1), LES_ARM_ARCH (armv8.2-a+dotprod; armv8-a and
 # armv8.6-a+dotprod+i8mm are the others that matter), LES_CROSS_MODEL
-# (models/les-ref.gguf), LES_CROSS_STEP (all; build, verify or test alone).
+# (models/les-ref.gguf), LES_CROSS_STEP (all; build, verify, embed, upstream, csrc or
+# test alone), LES_CROSS_PACKAGES (of the tests of Go; all that have some),
+# LES_STOCK_LIBS (the libraries of an unpatched build for the same target, which
+# upstream compares with and is left out without).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -37,19 +40,43 @@ verify() {
     "$@" verify -m "$model" --les-slots floor,2,all -t 2 --prompt-tokens 1,7 --gen 4
 }
 
-# Packages that have tests; but the simulations of dspark, which are arithmetic and
-# take minutes without an emulator in between.
+# Packages that have tests.
 packages() {
-    go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./lesext/... ./cgo/... ./cmd/lescli/... | grep -v dspark
+    # shellcheck disable=SC2086
+    go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ${LES_CROSS_PACKAGES:-./lesext/... ./cgo/... ./cmd/lescli/...}
 }
 
-# The tests of the C side, which ctest runs under the emulator of the toolchain file.
+# c_tests NAME ARGUMENT...: the tests of the C side, which ctest runs under the emulator of the toolchain file.
 c_tests() {
-    mkdir -p build-csrc-arm64
-    cmake -S cgo/les/csrc/test -B build-csrc-arm64 "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" \
-        -DGGML_NATIVE=OFF "-DGGML_CPU_ARM_ARCH=$arm_arch" "-DLES_LLAMA_DIR=$root/llama/llama.cpp" >build-csrc-arm64/build.log
-    cmake --build build-csrc-arm64 --parallel "$LES_JOBS" >>build-csrc-arm64/build.log
-    (cd build-csrc-arm64 && ctest --output-on-failure)
+    local build=build-csrc-$1
+    shift
+    mkdir -p "$build"
+    cmake -S cgo/les/csrc/test -B "$build" -DGGML_NATIVE=OFF "-DLES_LLAMA_DIR=$root/llama/llama.cpp" "$@" >"$build/build.log"
+    cmake --build "$build" --parallel "$LES_JOBS" >>"$build/build.log"
+    (cd "$build" && ctest --output-on-failure)
+}
+
+# embed EMULATOR...: the example, which opens the engine as a library, writes the text that everything resident does.
+embed() {
+    local bin=$LES_BUILD_DIR/bin lescli=$LES_BUILD_DIR/bin/lescli prompt='func main() {'
+    [ ! -e "$lescli.exe" ] || lescli=$lescli.exe
+    "$CC" -std=c99 -O1 examples/embed/main.c -Icmd/liblesext/csrc -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include \
+        "-L$bin" -llesext -lllama -lggml -lggml-base "-Wl,-rpath,\$ORIGIN" "-Wl,-rpath-link,$bin" -o "$bin/embed.exe"
+    "$@" "$lescli" run -m "$model" --les off -p "$prompt" -n 24 --temp 0 2>/dev/null | tr -d '\r' >"$bin/embed.want"
+    "$@" "$bin/embed.exe" "$model" 104857600 "$prompt" 2>"$bin/embed.report" | tr -d '\r' >"$bin/embed.got"
+    cat "$bin/embed.report"
+    cmp "$bin/embed.want" "$bin/embed.got"
+    grep 'bytes read' "$bin/embed.report" | grep -qv ' 0 bytes read' # something was streamed
+    echo "test-cross: the engine as a library writes the same text"
+}
+
+# upstream EMULATOR...: with LES off, the logits are those of an unpatched build.
+upstream() {
+    if [ -z "${LES_STOCK_LIBS:-}" ]; then
+        echo "test-cross: LES_STOCK_LIBS is not set, so nothing is compared with an unpatched build"
+        return
+    fi
+    LES_EMULATOR="$*" scripts/check-upstream.sh "$LES_STOCK_LIBS" "$model"
 }
 
 arm64() {
@@ -58,9 +85,11 @@ arm64() {
     export CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++
     export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake -DGGML_CPU_ARM_ARCH=$arm_arch $arguments"
     local emulator=(qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu)
-    ! does build || scripts/build.sh lescli
+    ! does build || scripts/build.sh lescli lesext
     ! does verify || verify "${emulator[@]}" "$LES_BUILD_DIR/bin/lescli"
-    ! does test || c_tests
+    ! does embed || embed "${emulator[@]}"
+    ! does upstream || upstream "${emulator[@]}"
+    ! does csrc || c_tests arm64 "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" "-DGGML_CPU_ARM_ARCH=$arm_arch"
     # shellcheck disable=SC2046
     ! does test || scripts/go.sh test -p 1 -vet=off -timeout 60m -exec "${emulator[*]} -E LD_LIBRARY_PATH=$LES_BUILD_DIR/bin" $(packages)
 }
@@ -69,15 +98,19 @@ windows() {
     want x86_64-w64-mingw32-gcc-posix x86_64-w64-mingw32-g++-posix wine cmake go
     export LES_BUILD_DIR=$root/build-windows GOOS=windows GOARCH=amd64 CGO_ENABLED=1
     export CC=x86_64-w64-mingw32-gcc-posix CXX=x86_64-w64-mingw32-g++-posix WINEDEBUG=-all
-    export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/x86_64-w64-mingw32.cmake
-        -DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON $arguments"
+    local kernels="-DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON"
+    export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/x86_64-w64-mingw32.cmake $kernels $arguments"
     if does build; then
-        scripts/build.sh llama les-draft
+        scripts/build.sh llama les-draft lesext
         runtime_libraries "$LES_BUILD_DIR/bin"
         scripts/go.sh build -o "$LES_BUILD_DIR/bin/lescli.exe" ./cmd/lescli
     fi
     wine_prefix
     ! does verify || verify wine "$LES_BUILD_DIR/bin/lescli.exe"
+    ! does embed || embed wine
+    ! does upstream || upstream wine
+    # shellcheck disable=SC2086
+    ! does csrc || c_tests windows "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/x86_64-w64-mingw32.cmake" -DCMAKE_EXE_LINKER_FLAGS=-static $kernels
     # wine shows symbolic links as files, and puts no memory behind pages that are only
     # loaded from: docs/PLATFORMS.md.
     # shellcheck disable=SC2046

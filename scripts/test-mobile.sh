@@ -105,7 +105,7 @@ android_prerequisites() {
     ANDROID_API=21 ANDROID_ABIS=armeabi-v7a lacks_two
     ANDROID_ABIS=armeabi-v7a lacks "an ABI that is not built" android 'support for the ABI armeabi-v7a'
     ANDROID_API=new ANDROID_ABIS='' lacks "an API that is no number" android 'a number in ANDROID_API, not "new"'
-    tool_prerequisites android
+    tool_prerequisites android git cmake ninja
 }
 
 # Everything that is missing is named at once.
@@ -116,18 +116,19 @@ lacks_two() {
     that "their number" ended_with 1 "2 missing, nothing was built"
 }
 
-# tool_prerequisites NAME: with everything else there, each tool is missed.
+# tool_prerequisites NAME TOOL...: with everything else there, each tool is missed.
 tool_prerequisites() {
-    local tool
-    for tool in git cmake ninja; do
+    local tool script=$1
+    shift
+    for tool in "$@"; do
         mv "$tools/$tool" "$work/hidden"
-        lacks "no $tool" "$1" "$tool ("
+        lacks "no $tool" "$script" "$tool ("
         mv "$work/hidden" "$tools/$tool"
     done
     mv "$tools/go" "$work/hidden"
-    lacks "no Go" "$1" "Go $want_go or newer (go.dev/dl)"
+    lacks "no Go" "$script" "Go $want_go or newer (go.dev/dl)"
     fake go 'echo go1.4'
-    lacks "an old Go" "$1" "Go $want_go or newer, this is 1.4"
+    lacks "an old Go" "$script" "Go $want_go or newer, this is 1.4"
     mv "$work/hidden" "$tools/go"
 }
 
@@ -139,6 +140,8 @@ android_commands() {
     prints "kernels with and without dotprod and i8mm" -DGGML_BACKEND_DL=ON -DGGML_CPU_ALL_VARIANTS=ON
     prints "Go for arm64" GOOS=android GOARCH=arm64 aarch64-linux-android28-clang CXX= aarch64-linux-android28-clang++ --build cmake-arm64-v8a --target llama ggml lesext
     prints "Go for x86_64" GOOS=android GOARCH=amd64 x86_64-linux-android28-clang
+    prints "an engine for pages of 16 KiB" GOOS=android CGO_LDFLAGS=-Wl,-z,max-page-size=16384 --target
+    prints "what is packed is looked at" page-size.sh "$ANDROID_NDK_HOME/toolchains/llvm/prebuilt/" /llvm-readelf 16384 jniLibs/arm64-v8a
     prints "the C++ library comes along" 'sysroot/usr/lib/aarch64-linux-android/libc++_shared.so' jniLibs/arm64-v8a
     ANDROID_ABIS=arm64-v8a script android --dry-run
     that "one ABI alone" says_not ANDROID_ABI=x86_64
@@ -173,7 +176,7 @@ ios_prerequisites() {
     fake libtool 'exit 9'
     IOS_MIN=15.4 lacks "an old iOS" ios 'IOS_MIN of at least 16.0, not 15.4'
     IOS_MIN=new lacks "an iOS that is no version" ios 'a version number in IOS_MIN, not "new"'
-    tool_prerequisites ios
+    tool_prerequisites ios git cmake ninja
 }
 
 ios_commands() {
@@ -184,7 +187,8 @@ ios_commands() {
     prints "the processor alone" -DGGML_CPU_ARM_ARCH=armv8.4-a+dotprod -DGGML_METAL=OFF
     prints "Go for devices" GOOS=ios GOARCH=arm64 '-isysroot /sdk/iphoneos -target arm64-apple-ios17.0' --build cmake-iphoneos --target llama ggml lesext-static
     prints "Go for the simulator" GOOS=ios '-isysroot /sdk/iphonesimulator -target arm64-apple-ios17.0-simulator'
-    prints "one framework of both" 'xcodebuild -create-xcframework' cmake-iphoneos/LesExt.a -headers cmake-iphonesimulator/LesExt.a -headers LesExt.xcframework
+    prints "one framework of both" 'xcodebuild -create-xcframework' cmake-iphoneos/libLesExt.a -headers cmake-iphonesimulator/libLesExt.a -headers LesExt.xcframework
+    prints "a module map that meets no other" mobile/ios/module.modulemap include/LesExtC
     rm -f "$tools/xcrun" "$tools/xcodebuild" "$tools/libtool" "$tools/uname"
     ln -s "$(command -v uname)" "$tools/uname"
     script ios --dry-run
@@ -196,28 +200,32 @@ harmonyos_prerequisites() {
     lacks "no SDK named" harmonyos 'OHOS_SDK_HOME (the folder'
     export OHOS_SDK_HOME=$sdk
     lacks "no native part" harmonyos "$sdk/native: OHOS_SDK_HOME does not name"
-    mkdir -p "$sdk/native/build/cmake" "$sdk/native/llvm/bin"
+    mkdir -p "$sdk/native/build/cmake" "$sdk/native/build-tools/cmake/bin" "$sdk/native/llvm/bin"
     lacks "no description" harmonyos "$sdk/native/oh-uni-package.json"
     echo '{ "apiVersion": "9", "version": "3.2.11.9" }' >"$sdk/native/oh-uni-package.json"
     : >"$sdk/native/build/cmake/ohos.toolchain.cmake"
-    printf '#!/bin/sh\n' >"$sdk/native/llvm/bin/clang"
-    chmod +x "$sdk/native/llvm/bin/clang"
+    local part
+    for part in build-tools/cmake/bin/cmake build-tools/cmake/bin/ninja llvm/bin/clang llvm/bin/clang++; do
+        printf '#!/bin/sh\n' >"$sdk/native/$part"
+        chmod +x "$sdk/native/$part"
+    done
     mkdir "$sdk/native/sysroot"
     lacks "an old API" harmonyos "API 12 or newer, $sdk/native is 9"
     printf '{\n  "apiVersion": "14",\n  "version": "5.0.2"\n}\n' >"$sdk/native/oh-uni-package.json"
-    local part
-    for part in build/cmake/ohos.toolchain.cmake llvm/bin/clang sysroot; do
+    for part in build/cmake/ohos.toolchain.cmake build-tools/cmake/bin/cmake build-tools/cmake/bin/ninja llvm/bin/clang llvm/bin/clang++ sysroot; do
         mv "$sdk/native/$part" "$work/hidden-part"
         lacks "no $part" harmonyos "$sdk/native/$part"
         mv "$work/hidden-part" "$sdk/native/$part"
     done
-    tool_prerequisites harmonyos
+    tool_prerequisites harmonyos git
 }
 
 harmonyos_commands() {
     script harmonyos --dry-run
     that "a dry run does nothing" did_nothing
-    prints "the toolchain file" "-DCMAKE_TOOLCHAIN_FILE=$OHOS_SDK_HOME/native/build/cmake/ohos.toolchain.cmake" -DOHOS_ARCH=arm64-v8a
+    prints "the toolchain file" "-DCMAKE_TOOLCHAIN_FILE=$OHOS_SDK_HOME/native/build/cmake/ohos.toolchain.cmake" -DOHOS_ARCH=arm64-v8a -DOHOS_PLATFORM=OHOS
+    prints "CMake of the SDK, which knows the system" "$OHOS_SDK_HOME/native/build-tools/cmake/bin/cmake -S" "-DCMAKE_MAKE_PROGRAM=$OHOS_SDK_HOME/native/build-tools/cmake/bin/ninja"
+    prints "GNU's extensions" -DCMAKE_C_FLAGS=-D_GNU_SOURCE -DCMAKE_CXX_FLAGS=-D_GNU_SOURCE
     prints "Go as for Linux" GOOS=linux GOARCH=arm64 "--sysroot=$OHOS_SDK_HOME/native/sysroot" --target llama ggml lesext
 }
 
@@ -229,6 +237,27 @@ options() {
         script "$name" --help
         that "$name: help" ended_with 0 "--dry-run"
     done
+}
+
+# page_sizes: libraries are looked at one by one. A faked readelf prints the file itself.
+page_sizes() {
+    local libs=$work/libs
+    mkdir "$libs"
+    fake readelf 'cat "$2"'
+    printf '  LOAD 0x0 0x0 0x0 0x10 0x10 R E 0x%s\n' 4000 10000 >"$libs/good.so"
+    page_size "$libs"
+    that "multiples of 16 KiB and of 64" [ "$status" -eq 0 ]
+    printf '  LOAD 0x0 0x0 0x0 0x10 0x10 R E 0x%s\n' 4000 1000 >"$libs/bad.so"
+    page_size "$libs"
+    that "one segment of 4 KiB" ended_with 1 "$libs/bad.so: a segment at a multiple of 4096 bytes only"
+    that "the others are not named" says_not good.so
+    : >"$libs/bad.so"
+    page_size "$libs"
+    that "a file without segments" ended_with 1 "$libs/bad.so: no segment is loaded"
+}
+page_size() {
+    out=$("$root/scripts/lib/page-size.sh" "$tools/readelf" 16384 "$1" 2>&1)
+    status=$?
 }
 
 # What the scripts copy of this directory is there.
@@ -247,6 +276,7 @@ ios_commands
 harmonyos_prerequisites
 harmonyos_commands
 options
+page_sizes
 sources
 printf 'test-mobile: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]

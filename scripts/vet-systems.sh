@@ -45,7 +45,8 @@ vet android arm64 0
 vet ios arm64 1
 compiles x86_64-w64-mingw32-gcc-posix "" les-os-windows.c
 compiles aarch64-linux-gnu-gcc "" les-os-linux.c les-os-posix.c
-compiles "${ZIG:-zig} cc" "-target aarch64-linux-musl" les-os-linux.c les-os-posix.c
+# As upstream builds them, which asks for XOPEN; the C library of HarmonyOS is musl.
+compiles "${ZIG:-zig} cc" "-target aarch64-linux-musl -D_XOPEN_SOURCE=600 -D_GNU_SOURCE" les-os-linux.c les-os-posix.c
 compiles "${ZIG:-zig} cc" "-target aarch64-macos" les-os-darwin.c les-os-posix.c
 compiles "${ZIG:-zig} cc" "-target x86_64-macos" les-os-darwin.c les-os-posix.c
 exit "$status"

@@ -52,12 +52,16 @@ at_least() {
     [ "$(printf '%s\n%s\n' "$1" "$2" | sort -t . -k 1,1n -k 2,2n -k 3,3n | head -n 1)" = "$1" ]
 }
 
+# want_cmake: for SDKs that bring none of their own.
+want_cmake() {
+    want_command cmake "3.18 or newer, from your system's packages or cmake.org"
+    want_command ninja "your system's packages"
+}
+
 # want_tools: what every build needs on this machine.
 want_tools() {
     local want got
     want_command git "your system's packages"
-    want_command cmake "3.18 or newer, from your system's packages or cmake.org"
-    want_command ninja "your system's packages"
     want=$(sed -n 's/^go //p' "$root/go.mod")
     if command -v go >/dev/null 2>&1; then
         got=$(go env GOVERSION)

@@ -3,11 +3,11 @@
 
 # What LES needs of the operating system is in one file per system, and in one for what some have in common.
 if (CMAKE_SYSTEM_NAME MATCHES "^(Linux|Android|OHOS)$")
-    set(LES_OS ${GGML_LES_DIR}/les-os-linux.c ${GGML_LES_DIR}/les-os-posix.c)
+    set(LES_OS ${GGML_LES_DIR}/les-os-linux.c ${GGML_LES_DIR}/les-os-posix.c ${GGML_LES_DIR}/les-library-posix.c)
 elseif (APPLE)
-    set(LES_OS ${GGML_LES_DIR}/les-os-darwin.c ${GGML_LES_DIR}/les-os-posix.c)
+    set(LES_OS ${GGML_LES_DIR}/les-os-darwin.c ${GGML_LES_DIR}/les-os-posix.c ${GGML_LES_DIR}/les-library-posix.c)
 elseif (WIN32)
-    set(LES_OS ${GGML_LES_DIR}/les-os-windows.c)
+    set(LES_OS ${GGML_LES_DIR}/les-os-windows.c ${GGML_LES_DIR}/les-library-windows.c)
 else()
     message(FATAL_ERROR "LES does not know ${CMAKE_SYSTEM_NAME}. Configure with -DLES=OFF to build llama.cpp as it is.")
 endif()
@@ -22,7 +22,6 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les-option.c
     ${GGML_LES_DIR}/les-fit.c
     ${GGML_LES_DIR}/les-override.cpp
-    ${GGML_LES_DIR}/les-library.c
     ${GGML_LES_DIR}/les-host.c
     ${GGML_LES_DIR}/les-report.c
     ${GGML_LES_DIR}/les-verify.c

@@ -1,5 +1,5 @@
-// The engine is Go, whose runtime starts with its library and stays for good: the library is opened in processes that want it,
-// and never closed.
+// Linux, Android and Apple's. The engine is Go, whose runtime starts with its library and stays for good: the library is opened
+// in processes that want it, and never closed.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE // dladdr
@@ -8,24 +8,11 @@
 #include "les-library.h"
 #include "les.h"
 
+#include <dlfcn.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-#ifdef _WIN32
-
-const char * les_library_open_engine(void) {
-    return "this system has no way to open liblesext-engine";
-}
-
-int64_t les_library_process(void) {
-    return 0;
-}
-
-#else
-
-#include <dlfcn.h>
-#include <signal.h>
 #include <unistd.h>
 
 #ifdef __APPLE__
@@ -99,5 +86,3 @@ const char * les_library_open_engine(void) {
 int64_t les_library_process(void) {
     return (int64_t) getpid();
 }
-
-#endif
