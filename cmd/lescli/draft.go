@@ -32,7 +32,7 @@ type draftOptions struct {
 func draftFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "draft", Usage: "model that drafts tokens for this one to verify"},
-		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as llama.cpp names it: draft-dspark, draft-mtp, ngram-simple, ...; auto looks at the file of --draft"},
+		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as llama.cpp names it: draft-dspark, draft-mtp, ngram-simple, ...; auto looks at the file of --draft, which it needs"},
 		&cli.IntFlag{Name: "draft-max", Value: draftMaxDefault, Usage: "most tokens of a draft"},
 		draftBudgetFlag(),
 		&cli.IntFlag{Name: "draft-width", Usage: "verify always so many drafted tokens (default: as many as pay)"},
@@ -92,6 +92,9 @@ func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
 		}
 		o.kind, err = draft.TypeOf(o.path)
 		return o, err
+	}
+	if c.IsSet("draft-type") {
+		return o, usagef("--draft-type %s needs a file to look at: --draft is missing", draftAuto)
 	}
 	for _, name := range []string{"draft-max", "draft-width"} {
 		if c.IsSet(name) {

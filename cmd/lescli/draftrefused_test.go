@@ -21,6 +21,7 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 	}{
 		"no such type":                   {exitUsage, []string{"--draft-type", `"magic"`}, run("--draft-type", "magic")},
 		"no model":                       {exitUsage, []string{"--draft is missing"}, run("--draft-type", "draft-dspark")},
+		"no file to look at":             {exitUsage, []string{"--draft is missing"}, run("--draft-type", "auto")},
 		"model for n-grams":              {exitUsage, []string{"contradict"}, run("--draft-type", "ngram-mod", "--draft", other)},
 		"depth of zero":                  {exitUsage, []string{"--draft-max: 0"}, run("--draft-type", "ngram-mod", "--draft-max", "0")},
 		"too deep":                       {exitUsage, []string{"--draft-max: 65"}, run("--draft-type", "ngram-mod", "--draft-max", "65")},
