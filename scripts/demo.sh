@@ -26,7 +26,7 @@ if [ ! -x "$build/bin/lescli" ]; then
     exit 1
 fi
 
-step "3/3 run: $slots expert slots a layer above the floor of what is in use, the rest on flash"
+step "3/3 run: with $slots expert slots a layer above the least that works; all other experts stay on flash"
 arguments=(run -p "$prompt" --les-slots "$slots")
 printf '$ %s' "$build/bin/lescli"
 printf ' %q' "${arguments[@]}"

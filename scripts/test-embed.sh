@@ -20,7 +20,7 @@ mv "$work/stage/usr/local" "$work/les"
 prefix=$work/les
 for file in include/lesext.h include/llama.h lib/liblesext.so.0 lib/liblesext-engine.so lib/liblesext.a lib/pkgconfig/lesext.pc \
             lib/cmake/lesext/lesext-config.cmake; do
-    [ -e "$prefix/$file" ] || fail "$file is not installed"
+    [ -e "$prefix/$file" ] || fail "$file is not installed: scripts/build.sh and scripts/build.sh lesext-static come first"
 done
 
 if readelf -d "$prefix"/lib/*.so "$prefix"/bin/* | grep -F "$root"; then fail "an installed file looks for libraries in the build"; fi

@@ -3,10 +3,17 @@
 # tests of the scripts, of pure Go, of the cgo packages, of the C side, and the
 # bit-identity matrix. Goes on after a failure and ends with one line of totals;
 # its status says whether all of it passed. A skip that is not listed in
-# scripts/expected-skips.txt counts as a failure.
+# scripts/expected-skips.txt counts as a failure. It takes no arguments: a part is run by
+# its own script, scripts/test-*.sh, or by scripts/go.sh test ./PACKAGE/...
 #
 # Environment: LES_BUILD_DIR (build), LES_EXPECTED_SKIPS (another list).
 set -uo pipefail
+
+case ${1:-} in
+'') ;;
+-h | --help) sed -n '2,/^set /{/^set /d;s/^#$//;s/^# //;p}' "$0"; exit 0 ;;
+*) echo "test.sh: it takes no arguments, not $1; --help says more" >&2; exit 2 ;;
+esac
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${LES_BUILD_DIR:-$root/build}
