@@ -67,7 +67,7 @@ func onePath(c *cli.Context, what string) (string, error) {
 // noArguments refuses positional arguments.
 func noArguments(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return usagef("%s: unexpected argument %q", c.Command.Name, c.Args().First())
+		return usagef("%s: unexpected argument %q; a model is given with -m", c.Command.Name, c.Args().First())
 	}
 	return nil
 }

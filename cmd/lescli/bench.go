@@ -50,7 +50,7 @@ func armFlags() []cli.Flag {
 		&cli.StringFlag{Name: "bandwidth", Usage: "limits of reads from the device a second, like none,1G,0.5G, at least 1M: an arm for each (root)"},
 		&cli.StringFlag{Name: "stock", Usage: "an unpatched llama-bench, for arms to compare with"},
 		&cli.StringFlag{Name: "stock-load", Value: "mmap", Usage: "its load modes: mmap, none or both"},
-		&cli.IntFlag{Name: "stock-n", Usage: "tokens it generates (default: as -n)"},
+		&cli.IntFlag{Name: "stock-n", Usage: "tokens it generates", DefaultText: "as -n"},
 		&cli.StringFlag{Name: "processes", Value: processesAuto, Usage: "a process for each arm, for each sample, or auto: arm when all fit into memory"},
 	}
 }

@@ -35,7 +35,7 @@ func benchDraftFlags() []cli.Flag {
 		&cli.StringFlag{Name: "draft-widths", Usage: "fixed numbers of verified tokens, an arm for each (default: 1, 2, 4, ... and --draft-max)"},
 		&cli.Float64Flag{Name: "draft-temp", Usage: "temperature of the answer that all arms follow"},
 		&cli.StringFlag{Name: "draft-acceptance", Usage: "with synthetic: the chance that a token is right if those before it are, or one for each position"},
-		&cli.Float64Flag{Name: "draft-noise", Usage: "with synthetic: give confidences with this error (default: none are given)"},
+		&cli.Float64Flag{Name: "draft-noise", Usage: "with synthetic: give confidences with this error", DefaultText: "none are given"},
 	}
 }
 

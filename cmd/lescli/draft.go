@@ -35,7 +35,7 @@ func draftFlags() []cli.Flag {
 		&cli.StringFlag{Name: "draft-type", Value: draftAuto, Usage: "how tokens are drafted, as llama.cpp names it: draft-dspark, draft-mtp, ngram-simple, ...; auto looks at the file of --draft, which it needs"},
 		&cli.IntFlag{Name: "draft-max", Value: draftMaxDefault, Usage: "most tokens of a draft"},
 		draftBudgetFlag(),
-		&cli.IntFlag{Name: "draft-width", Usage: "verify always so many drafted tokens (default: as many as pay)"},
+		&cli.IntFlag{Name: "draft-width", Usage: "verify always so many drafted tokens", DefaultText: "as many as pay"},
 	}
 }
 

@@ -166,7 +166,7 @@ func (r *inspection) print(out io.Writer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(out, "%-14s "+format+"\n", append([]any{name}, args...)...)
 	}
-	line("model", "%s (%d files, %d tensors, %s)", r.Model, r.Parts, r.Tensors, formatSize(r.FileTensorBytes))
+	line("model", "%s (%d file(s), %d tensors, %s)", r.Model, r.Parts, r.Tensors, formatSize(r.FileTensorBytes))
 	line("layout", "%s", r.Layout)
 	line("architecture", "%s: %s", r.Architecture, r.Description)
 	line("layers", "%d, %d of them with routed experts, and %d NextN blocks", r.Layers, r.MoELayers, r.NextNBlocks)

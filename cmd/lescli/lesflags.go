@@ -38,7 +38,7 @@ func lesFlags() []cli.Flag {
 		&cli.StringFlag{Name: "les-budget", Usage: "memory for the whole process, like 4G (units are powers of 1024)"},
 		&cli.StringFlag{Name: "les-slots", Usage: "expert slots a layer above the floor, instead of a budget: a number, floor (0) or all"},
 		&cli.IntFlag{Name: "les-lookahead", Value: 1, Usage: "layers ahead whose experts are read early; 0 reads on demand"},
-		&cli.IntFlag{Name: "les-lanes", Usage: "reads in flight (default: 4)"},
+		&cli.IntFlag{Name: "les-lanes", Usage: "reads in flight", DefaultText: "4"},
 	}
 }
 

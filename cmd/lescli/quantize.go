@@ -29,7 +29,7 @@ func quantizeCommand() *cli.Command {
 			&cli.StringFlag{Name: "imatrix", Usage: "importance data, from lescli imatrix"},
 			&cli.StringSliceFlag{Name: "layers", Usage: "`RANGE=TYPE` for the experts of some blocks: 0-3=q4_k, or 5:down=q5_k for one matrix of each; later ones win"},
 			&cli.StringFlag{Name: "target-size", Usage: "choose types layer by layer by what each loses, for a file of at most this size, like 13G; --rest is the least for the rest"},
-			&cli.StringFlag{Name: "layout", Value: "contiguous", Usage: "contiguous: one read brings a whole expert, lescli reads it; or stock: every program reads it"},
+			&cli.StringFlag{Name: "layout", Value: "contiguous", Usage: "contiguous: one read brings a whole expert, only programs with LES read it; or stock: every program reads it"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the summary, write nothing; OUT may be left out"},
 			&cli.BoolFlag{Name: "no-fallback", Usage: "fail instead of giving a tensor another type than asked for"},
 			&cli.BoolFlag{Name: "allow-requantize", Usage: "also from types that have lost much already"},

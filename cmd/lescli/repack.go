@@ -18,8 +18,8 @@ func repackCommand() *cli.Command {
 		Usage:     "rewrite a model so that one read brings a whole expert",
 		ArgsUsage: "IN OUT",
 		Description: "Gate, up and down of an expert become one extent, and the extents of a layer lie\n" +
-			"next to each other. All parts of a split model become one file. Only lescli reads\n" +
-			"the result; unpack gives the original back, byte for byte.",
+			"next to each other. All parts of a split model become one file. Only programs with\n" +
+			"LES read the result; unpack gives the original back, byte for byte.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep-names", Usage: "keep the names of expert tensors, for tools that look them up"},
 			forceFlag(),
@@ -50,8 +50,8 @@ func runRepack(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.App.ErrWriter, "wrote %s: %s in %.1f s, %d layers of %d experts in all, extents of up to %d bytes\n",
-		out, formatSize(result.Bytes), time.Since(start).Seconds(), result.Layers, result.Experts, result.Extent)
+	fmt.Fprintf(c.App.ErrWriter, "wrote %s: %s in %.1f s, %d experts in %d layers, extents of up to %d bytes\n",
+		out, formatSize(result.Bytes), time.Since(start).Seconds(), result.Experts, result.Layers, result.Extent)
 	return nil
 }
 

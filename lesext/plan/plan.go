@@ -70,7 +70,9 @@ type Plan struct {
 type BudgetError struct{ Budget, Floor int64 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("a budget of %d bytes is below the floor of %d bytes for this model and context", e.Budget, e.Floor)
+	const mib = 1 << 20
+	return fmt.Sprintf("a budget of %d bytes is below the floor of %d bytes for this model and context (%d MiB; a shorter context or smaller batches lower it)",
+		e.Budget, e.Floor, (e.Floor+mib-1)/mib)
 }
 
 // Make sizes the pool. On a BudgetError the plan holds the floor.
