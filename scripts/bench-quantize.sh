@@ -42,7 +42,7 @@ make() {
     local data=() experts=${1%%-*} ours=() theirs=()
     [[ $1 != *-imatrix ]] || data=(--imatrix "$out/imatrix.gguf")
     case $1 in
-    mix-*) ours=(--target-size "$(stat -c %s "$out/q3_k-q4_k_m-imatrix.gguf" 2>/dev/null || echo 13996960)") ;;
+    mix-*) ours=(--target-size 13996960) # that of the plain mix ;;
     pure-*) theirs=(--pure "${data[@]}" "$model" "$work/theirs.gguf" Q3_K_S) ;;
     q4_k_m*) theirs=(${data[@]+"${data[@]}"} "$model" "$work/theirs.gguf" Q4_K_M) ;;
     *)
@@ -63,11 +63,23 @@ make() {
     fi
 }
 
+# compare: llama-perplexity leaves its log to a thread that its end does not wait for, so that the last lines, which are
+# wanted here, are lost now and then.
+compare() {
+    local try
+    for try in 1 2 3 4 5; do
+        quietly "$bin/llama-perplexity" -m "$work/row.gguf" --kl-divergence-base "$out/base.kld" --kl-divergence -c 512 --no-repack
+        ! grep -q '^Same top p' "$work/log" || return 0
+    done
+    echo "bench-quantize: llama-perplexity lost its last lines $try times" >&2
+    exit 1
+}
+
 # measure ROW: the end of what llama-perplexity says, under the size of the file.
 measure() {
     [[ ! -e $out/$1.txt ]] || return 0
     make "$1"
-    quietly "$bin/llama-perplexity" -m "$work/row.gguf" --kl-divergence-base "$out/base.kld" --kl-divergence -c 512 --no-repack
+    compare
     { echo "size: $(stat -c %s "$work/row.gguf")" && sed -n '/^====== Perplexity/,$p' "$work/log" | grep -v '^llama_\|^$' ; } >"$work/$1.txt"
     mv "$work/$1.txt" "$out/$1.txt"
     echo "$1: $(grep -E '^(size|Mean PPL\(Q\) |Mean +KLD|99.0% +KLD|Same)' "$out/$1.txt" | tr -s ' ' | paste -sd ' ')"
