@@ -78,6 +78,12 @@ if ! grep -q les_model_new "$ours_base"; then
     exit 1
 fi
 
+# What lescli quantises for every program is read by the unpatched build too.
+if [[ -x $ours/lescli ]]; then
+    "$ours/lescli" quantize models/les-ref.gguf "$work/quantized.gguf" --layout stock >"$work/summary" 2>&1 || { cat "$work/summary" >&2; exit 1; }
+    models+=("$work/quantized.gguf")
+fi
+
 bytes=0 runs=0
 for model in "${models[@]}"; do
     for mode in plain default; do

@@ -30,6 +30,9 @@ enum les_llama_rows_result { LES_ROWS_OK, LES_ROWS_BAD_SOURCE, LES_ROWS_BAD_RESU
 
 enum les_llama_rows_result les_llama_rows_convert(const struct les_llama_rows * rows);
 
+// Says whether rows that are copied are sound: numbers, and blocks with scales that are.
+bool les_llama_rows_valid(int32_t type, const void * rows, size_t n_bytes);
+
 // What les_llama_rows_convert lost: the squares of the differences and of the numbers themselves, weighted and summed up.
 void les_llama_rows_lost(const struct les_llama_rows * rows, double * lost, double * all);
 

@@ -21,6 +21,10 @@ enum les_llama_rows_result les_llama_rows_convert(const struct les_llama_rows * 
     return ggml_validate_row_data((enum ggml_type) rows->to, rows->dst, n_dst) ? LES_ROWS_OK : LES_ROWS_BAD_RESULT;
 }
 
+bool les_llama_rows_valid(int32_t type, const void * rows, size_t n_bytes) {
+    return ggml_validate_row_data((enum ggml_type) type, rows, n_bytes);
+}
+
 void les_llama_rows_lost(const struct les_llama_rows * rows, double * lost, double * all) {
     const int64_t n = rows->n_rows*rows->n_columns;
     float * back = rows->floats + n;

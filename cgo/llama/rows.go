@@ -29,11 +29,23 @@ func (r *Rows) Convert() error {
 	r.lend(1, func(rows *C.struct_les_llama_rows) { result = C.les_llama_rows_convert(rows) })
 	switch result {
 	case C.LES_ROWS_BAD_SOURCE:
-		return fmt.Errorf("has values that are no numbers, or damaged %s blocks", r.From)
+		return notSound(r.From)
 	case C.LES_ROWS_BAD_RESULT:
 		return fmt.Errorf("cannot be put into %s: the result is not a number", r.To)
 	}
 	return nil
+}
+
+// CheckRows refuses rows that hold what Convert refuses in its source.
+func CheckRows(t TensorType, rows []byte) error {
+	if len(rows) > 0 && !C.les_llama_rows_valid(C.int32_t(t), unsafe.Pointer(&rows[0]), C.size_t(len(rows))) {
+		return notSound(t)
+	}
+	return nil
+}
+
+func notSound(t TensorType) error {
+	return fmt.Errorf("has values that are no numbers, or damaged %s blocks", t)
 }
 
 // Lost says what the last Convert of the same rows lost: the sum of the squared

@@ -58,6 +58,13 @@ func runImatrix(c *cli.Context) error {
 
 // collect runs the collector and gives the file its name when it reads well.
 func collect(ctx context.Context, c *cli.Context, opts measureOptions, path string) (_ *quantize.Imatrix, err error) {
+	bytes, err := importanceBytes(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := outfile.CheckSpace(c.String("out"), bytes); err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
 	part, err := createPart("out", c.String("out"))
 	if err != nil {
 		return nil, err
@@ -76,11 +83,27 @@ func collect(ctx context.Context, c *cli.Context, opts measureOptions, path stri
 	if err := m.result(m.Imatrix(ctx)); err != nil {
 		return nil, err
 	}
-	imatrix, err := quantize.ReadImatrix(part.Name())
+	imatrix, err := readBack(part, bytes)
 	if err != nil {
-		return nil, fmt.Errorf("what was written does not read back: %w", err)
+		return nil, fmt.Errorf("--out: %w", err)
 	}
 	return imatrix, part.commit()
+}
+
+// readBack reads what llama.cpp has written, since it does not say when it could
+// not write all of it. A file that is cut off is the disk's fault if there is no
+// room for the rest.
+func readBack(part *partFile, bytes int64) (*quantize.Imatrix, error) {
+	imatrix, err := quantize.ReadImatrix(part.Name())
+	if err == nil {
+		return imatrix, nil
+	}
+	if info, statErr := part.Stat(); statErr == nil && info.Size() < bytes {
+		if full := outfile.CheckSpace(part.name, bytes-info.Size()); full != nil {
+			return nil, fmt.Errorf("%s was cut off after %d bytes: %w", part.name, info.Size(), full)
+		}
+	}
+	return nil, fmt.Errorf("what was written does not read back: %w", err)
 }
 
 // printSeen says how many experts of each layer the text reached. All matrices of

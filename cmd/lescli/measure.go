@@ -127,14 +127,32 @@ func (o *measureOptions) memory(path string, importance bool) (int64, error) {
 	defer llama.CloseParts(parts)
 	vocab, _ := parts[0].ArrayLen("tokenizer.ggml.tokens")
 	bytes := int64(o.batch()) * int64(vocab) * 4 * 2
+	if importance {
+		bytes += 2 * importanceOf(parts)
+	}
+	return bytes, nil
+}
+
+// importanceBytes is about the size of a file of importance data.
+func importanceBytes(path string) (int64, error) {
+	parts, err := llama.OpenParts(path)
+	if err != nil {
+		return 0, err
+	}
+	defer llama.CloseParts(parts)
+	return importanceOf(parts), nil
+}
+
+// importanceOf is what the sums of all columns of all matrices take.
+func importanceOf(parts []*llama.File) (bytes int64) {
 	for _, part := range parts {
 		for _, tensor := range part.Tensors() {
-			if importance && tensor.Shape[1] > 1 {
-				bytes += tensor.Shape[0] * tensor.Shape[2] * 4 * 2
+			if tensor.Shape[1] > 1 {
+				bytes += tensor.Shape[0] * tensor.Shape[2] * 4
 			}
 		}
 	}
-	return bytes, nil
+	return bytes
 }
 
 // result prefers the reason for which a read of experts failed, and takes the

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/les-project/les/cmd/lescli/internal/outfile"
 )
 
 // partFile is a file that gets its name when it is whole.
@@ -15,9 +17,10 @@ type partFile struct {
 }
 
 // createPart starts a file that a flag names. Whatever has the name stays until
-// commit.
+// commit; what a program that was killed has left of it goes.
 func createPart(flag, name string) (*partFile, error) {
-	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.part")
+	outfile.Sweep(name)
+	file, err := outfile.CreatePart(name)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}

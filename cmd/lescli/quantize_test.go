@@ -121,7 +121,7 @@ func TestTargetSizeIsKept(t *testing.T) {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "out.gguf")
-	expectFailure(t, exitError, []string{"--target-size", "too few"}, "quantize", referenceModel, out, "--target-size", "5M")
+	expectFailure(t, exitError, []string{"--target-size", "is too small"}, "quantize", referenceModel, out, "--target-size", "5M")
 }
 
 func TestQuantizeRefuses(t *testing.T) {

@@ -72,10 +72,11 @@ func CheckSpace(path string, bytes int64) error {
 // and takes the room at once where the file system can, so that the file is in
 // one piece and a full disk shows before anything is written.
 func Create(path string, bytes int64) (*File, error) {
+	Sweep(path)
 	if err := CheckSpace(path, bytes); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	file, err := CreatePart(path)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func (q *Quantizer) choose() error {
 		}
 		tensor, err := q.tensor(infos[i], plan)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", q.src.PathOf(i), err)
 		}
 		if asked, ok := without[plan.Name]; ok {
 			tensor.Asked, tensor.Why = asked, "no importance data"

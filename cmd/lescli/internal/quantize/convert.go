@@ -50,7 +50,7 @@ func (c *converter) convert(ctx context.Context, t *Tensor, sink func([]byte) er
 			}
 			n := min(slab, rows-row)
 			if err := c.convertSlab(t, id, row, n); err != nil {
-				return fmt.Errorf("matrix %d, rows %d to %d: %w", id, row, row+n-1, err)
+				return fmt.Errorf("%s: matrix %d, rows %d to %d: %w", c.src.PathOf(t.source), id, row, row+n-1, err)
 			}
 			if err := sink(c.to); err != nil {
 				return err
@@ -74,7 +74,7 @@ func (c *converter) convertSlab(t *Tensor, id, row, n int64) error {
 	c.to = sized(c.to, n*toRow)
 	if !t.changed() {
 		copy(c.to, c.from)
-		return nil
+		return llama.CheckRows(t.Type, c.from)
 	}
 	var weights []float32
 	if t.Importance != nil {

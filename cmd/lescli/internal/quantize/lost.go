@@ -43,7 +43,7 @@ func (c *converter) lost(ctx context.Context, t *Tensor) (float64, error) {
 			uses := t.uses(id)
 			lost, all = lost+uses*l, all+uses*a
 			if err != nil {
-				failed = fmt.Errorf("tensor %s: matrix %d: %w", t.TensorInfo.Name, id, err)
+				failed = fmt.Errorf("tensor %s: %s: matrix %d: %w", t.TensorInfo.Name, c.src.PathOf(t.source), id, err)
 			}
 		})
 	}

@@ -22,6 +22,9 @@ var mixRests = []string{"q4_k_m", "q5_k_m", "q6_k", "q8_0"}
 // importance data, over the squares of the weights themselves. The result is opts
 // with the choice in it.
 func Mix(ctx context.Context, path string, opts Options, target int64, progress func(done, total int64)) (Options, error) {
+	if err := checkTarget(path, opts, target); err != nil {
+		return opts, err
+	}
 	m := &mix{ctx: ctx, path: path, opts: opts, progress: progress}
 	if err := m.measure(); err != nil {
 		return opts, err
@@ -37,6 +40,16 @@ func Mix(ctx context.Context, path string, opts Options, target int64, progress 
 		}
 		room -= bytes - target // metadata and padding, which are not of any tensor
 	}
+}
+
+// checkTarget refuses a size that no choice reaches, before anything is measured.
+func checkTarget(path string, opts Options, target int64) error {
+	opts.Experts, opts.Layers = mixTypes[0], nil
+	least, err := sizeOf(path, opts)
+	if err == nil && target < least {
+		err = fmt.Errorf("%d is too small: with experts in %v and %v for the rest, the least there is, the file has %d bytes", target, opts.Experts, opts.Rest, least)
+	}
+	return err
 }
 
 // sizeOf is the size of the file that a choice makes.

@@ -126,6 +126,9 @@ func (s *Source) ReadAt(i int, p []byte, off int64) error {
 	return nil
 }
 
+// PathOf is the file that the i-th tensor is in.
+func (s *Source) PathOf(i int) string { return s.parts[s.tensors[i].part].Path() }
+
 // Paths are the files of all parts.
 func (s *Source) Paths() []string {
 	var paths []string
