@@ -85,6 +85,7 @@ struct les_look les_look_at(const char * path) {
     look.read    = true;
     look.experts = les_arch_number(gguf, "expert_count");
     look.blocks  = les_arch_number(gguf, "block_count");
+    look.trained = les_arch_number(gguf, "context_length");
     const int64_t n_parts = les_meta_number(gguf, "split.count");
     look.n_bytes = n_parts > 1 && n_parts <= 9999 ? les_parts_bytes(path, n_parts) : les_file_bytes(path);
     gguf_free(gguf);

@@ -24,6 +24,7 @@ struct les_look {
     bool     read;    // the first file has metadata that could be read
     int32_t  experts; // of a layer, as the metadata say
     int32_t  blocks;
+    int32_t  trained; // tokens of the longest context the model was trained for
     uint64_t n_bytes; // of all files
 };
 

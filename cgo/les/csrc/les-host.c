@@ -265,13 +265,26 @@ static bool les_stream(const char * path, const struct les_look * look, const st
 }
 
 bool les_host_would_stream(const char * path) {
+    return les_host_context_tokens(path) > 0;
+}
+
+uint32_t les_host_context_tokens(const char * path) {
     struct les_options options;
     if (les_options_now(&options) || options.mode == LES_MODE_OFF) {
-        return false;
+        return 0;
     }
     const struct les_look look = les_look_at(path);
     uint64_t available;
-    return look.experts > 0 && (options.mode == LES_MODE_ON || les_too_large(&look, &available));
+    const bool too_large = les_too_large(&look, &available);
+    if (look.experts == 0 || (options.mode != LES_MODE_ON && !too_large)) {
+        return 0;
+    }
+    const uint64_t budget = options.budget > 0 ? (uint64_t) options.budget : (uint64_t) (LES_BUDGET_SHARE*(double) available);
+    uint32_t tokens = 4096;
+    while (tokens < 32768 && 2*(uint64_t) tokens <= budget >> 20) {
+        tokens *= 2;
+    }
+    return look.trained > 0 && (uint32_t) look.trained < tokens ? (uint32_t) look.trained : tokens;
 }
 
 // True if somebody else has offered a model to the next load, or this load is a part of another one.

@@ -113,6 +113,11 @@ LES_API const struct llama_model * les_host_first_model(void);
 // True if a load from this path would be streamed as things are now.
 LES_API bool les_host_would_stream(const char * path);
 
+// Tokens of a context that leaves most of the memory to expert slots, for a program that was told no number: one for each MiB
+// of the budget as a power of two, from 4096 to 32768 and no more than the model was trained for. 0 where a load from this path
+// would not be streamed.
+LES_API uint32_t les_host_context_tokens(const char * path);
+
 // hooks called by llama.cpp
 
 // Before a load from path, empty where there is none. It may change params; offload says whether there are devices to offload

@@ -45,6 +45,18 @@ void les_add_options(Add & add) {
     }
 }
 
+// contexts
+
+// Chooses the length of a context that nobody has asked for. llama.cpp would take what the model was trained for, and makes that
+// less only for the memory of devices, of which streaming uses none; -c 0, which sets no least length, still asks for it.
+template <typename Params>
+void les_choose_context(Params & params) {
+    if (params.n_ctx != 0 || static_cast<uint32_t>(params.fit_params_min_ctx) == UINT32_MAX) {
+        return;
+    }
+    params.n_ctx = static_cast<int32_t>(les_host_context_tokens(params.model.path.c_str()));
+}
+
 // llama-bench
 
 // The paths of models that were asked for.
