@@ -44,3 +44,25 @@ func TestProgramsOfLlamaCppStreamByTheEnvironment(t *testing.T) {
 		})
 	}
 }
+
+// The longest context that fits the machine, which llama.cpp takes, has nothing to do with a budget.
+func TestContextThatNobodyAskedForIsBounded(t *testing.T) {
+	program := filepath.Join(binDir(t), "llama-completion")
+	length := regexp.MustCompile(`llama_context: n_ctx +=\s+(\d+)`)
+	for _, test := range []struct {
+		variable, want string
+		args           []string
+	}{
+		{"LES=off", "65536", nil},
+		{"LES_BUDGET=1G", "1024", nil}, // what the file says it was trained for
+		{"LES_BUDGET=1G", "65536", []string{"-c", "0"}},
+		{"LES_BUDGET=1G", "2048", []string{"-c", "2048"}},
+	} {
+		args := append([]string{"-m", model, "-p", "a", "-n", "1", "-no-cnv", "-v", "--override-kv", "qwen3moe.context_length=int:65536"}, test.args...)
+		r := succeed(t, []string{test.variable}, program, args...)
+		got := length.FindStringSubmatch(r.stdout + r.stderr)
+		if got == nil || got[1] != test.want {
+			t.Errorf("%s %v: context of %q, want %s", test.variable, test.args, got, test.want)
+		}
+	}
+}
