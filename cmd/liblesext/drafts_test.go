@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -43,13 +45,15 @@ func TestControllerRulesOtherPrograms(t *testing.T) {
 	}
 }
 
-// serve starts a server with two sequences, has prompts of different lengths
-// continued, the first one twice, and returns the answers and the log.
+// serve starts a server with four sequences, has prompts of different lengths
+// continued one after the other, the first one again at the end, then all at once,
+// so that drafts of several sequences are verified in one step, and returns the
+// answers and the log.
 func serve(t *testing.T, variable, program, model string, prompts []string) (answers []string, log string) {
 	t.Helper()
 	port := freePort(t)
 	cmd := exec.Command(program, "-m", model, "--spec-type", "draft-dspark", "-md", drafter, "--spec-draft-n-max", "7", "--no-repack",
-		"-c", "1024", "-np", "2", "-t", "2", "--port", fmt.Sprint(port), "-v")
+		"-c", "1024", "-np", "4", "-t", "2", "--port", fmt.Sprint(port), "-v")
 	cmd.Env = append(os.Environ(), variable)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -69,9 +73,29 @@ func serve(t *testing.T, variable, program, model string, prompts []string) (ans
 	if answers[len(prompts)] != answers[0] {
 		t.Errorf("%s: the first prompt again gives %q, not %q", variable, answers[len(prompts)], answers[0])
 	}
+	for i, answer := range together(t, base, append(prompts, prompts[0])) {
+		if answer != answers[i] {
+			t.Errorf("%s: beside other sequences %q\nalone %q", variable, answer, answers[i])
+		}
+	}
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
 	return answers, text.String()
+}
+
+// together has all prompts continued at the same time.
+func together(t *testing.T, base string, prompts []string) []string {
+	t.Helper()
+	answers, errs := make([]string, len(prompts)), make([]error, len(prompts))
+	var asked sync.WaitGroup
+	for i, prompt := range prompts {
+		asked.Go(func() { answers[i], errs[i] = ask(base, prompt) })
+	}
+	asked.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return answers
 }
 
 func freePort(t *testing.T) int {
@@ -95,18 +119,27 @@ func healthy(base string) bool {
 
 func complete(t *testing.T, base, prompt string) string {
 	t.Helper()
+	answer, err := ask(base, prompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
+}
+
+// ask has a prompt continued by the likeliest tokens.
+func ask(base, prompt string) (string, error) {
 	request, _ := json.Marshal(map[string]any{"prompt": prompt, "n_predict": 48, "temperature": 0})
 	reply, err := http.Post(base+"/completion", "application/json", bytes.NewReader(request))
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	defer reply.Body.Close()
 	body, err := io.ReadAll(reply.Body)
 	var answer struct{ Content string }
 	if err != nil || json.Unmarshal(body, &answer) != nil || answer.Content == "" {
-		t.Fatalf("%v: %s", err, body)
+		return "", fmt.Errorf("the server says %q: %v", body, err)
 	}
-	return answer.Content
+	return answer.Content, nil
 }
 
 func tail(text string) string { return text[max(0, len(text)-2000):] }
