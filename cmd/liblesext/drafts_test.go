@@ -33,7 +33,7 @@ func TestControllerRulesOtherPrograms(t *testing.T) {
 		t.Error("somebody decides although LES is off")
 	}
 	got, log := serve(t, "LES_SLOTS=floor", program, float, prompts)
-	for i := range prompts {
+	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("%q\nwith LES off %q", got[i], want[i])
 		}
@@ -47,8 +47,8 @@ func TestControllerRulesOtherPrograms(t *testing.T) {
 
 // serve starts a server with four sequences, has prompts of different lengths
 // continued one after the other, the first one again at the end, then all at once,
-// so that drafts of several sequences are verified in one step, and returns the
-// answers and the log.
+// so that drafts of several sequences are verified in one step, has answers written
+// that a grammar constrains, and returns the answers and the log.
 func serve(t *testing.T, variable, program, model string, prompts []string) (answers []string, log string) {
 	t.Helper()
 	port := freePort(t)
@@ -78,6 +78,7 @@ func serve(t *testing.T, variable, program, model string, prompts []string) (ans
 			t.Errorf("%s: beside other sequences %q\nalone %q", variable, answer, answers[i])
 		}
 	}
+	answers = append(answers, constrained(t, base)...)
 	cmd.Process.Signal(os.Interrupt)
 	cmd.Wait()
 	return answers, text.String()
@@ -94,6 +95,34 @@ func together(t *testing.T, base string, prompts []string) []string {
 	asked.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
+	}
+	return answers
+}
+
+// constrained asks for JSON of a schema, and for text that a grammar rules from a
+// trigger on, which is more than one token and may lie across drafts.
+func constrained(t *testing.T, base string) (answers []string) {
+	t.Helper()
+	for _, test := range []struct {
+		request map[string]any
+		want    *regexp.Regexp
+	}{
+		{map[string]any{"prompt": "var x = ", "json_schema": map[string]any{
+			"type": "object", "required": []string{"kind", "n"}, "additionalProperties": false, "properties": map[string]any{
+				"kind": map[string]any{"enum": []string{"left", "right"}}, "n": map[string]any{"type": "integer", "minimum": 1, "maximum": 9}}}},
+			regexp.MustCompile(`^\{ *"kind" *: *"(left|right)" *, *"n" *: *[1-9] *\}$`)},
+		{map[string]any{"prompt": "func main() {\n", "grammar_lazy": true, "grammar": `root ::= "new file" (" left" | " right") "\n"`,
+			"grammar_triggers": []any{map[string]any{"type": 1, "value": "new file"}}},
+			regexp.MustCompile(`(?s)^.*new file (left|right)\n$`)},
+	} {
+		answer, err := post(base, test.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !test.want.MatchString(answer) {
+			t.Errorf("%v: %q", test.request, answer)
+		}
+		answers = append(answers, answer)
 	}
 	return answers
 }
@@ -127,8 +156,12 @@ func complete(t *testing.T, base, prompt string) string {
 }
 
 // ask has a prompt continued by the likeliest tokens.
-func ask(base, prompt string) (string, error) {
-	request, _ := json.Marshal(map[string]any{"prompt": prompt, "n_predict": 48, "temperature": 0})
+func ask(base, prompt string) (string, error) { return post(base, map[string]any{"prompt": prompt}) }
+
+// post sends a request for at most 48 of the likeliest tokens.
+func post(base string, fields map[string]any) (string, error) {
+	fields["n_predict"], fields["temperature"] = 48, 0
+	request, _ := json.Marshal(fields)
 	reply, err := http.Post(base+"/completion", "application/json", bytes.NewReader(request))
 	if err != nil {
 		return "", err
