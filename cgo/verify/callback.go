@@ -62,6 +62,7 @@ func lesGoVerifyObserve(key C.int32_t, step *C.struct_les_verify_step) {
 		c.Observe(dspark.Step{
 			Drafted: int(step.n_drafted), Verified: int(step.n_verified), Accepted: int(step.n_accepted),
 			DraftNS: int64(step.draft_ns), StepNS: int64(step.step_ns),
+			Draft: unsafe.Slice((*int32)(unsafe.Pointer(step.draft)), int(step.n_drafted)), Token: int32(step.token),
 		})
 	}
 }

@@ -131,6 +131,10 @@ func (b *benchmark) follow(text []llama.Token, pos int) error {
 		}
 		for v.Accepted < len(v.draft) && v.agrees(text[pos+1+v.Accepted]) {
 		}
+		v.Token = llama.NoToken
+		if next := pos + 1 + v.Accepted; next < len(text) {
+			v.Token = text[next]
+		}
 		if err := s.settle(v); err != nil {
 			return err
 		}

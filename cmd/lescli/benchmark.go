@@ -119,6 +119,9 @@ func (b *benchmark) sample(turn benchTurn) (sample benchSample, err error) {
 	return sample, err
 }
 
+// wideWarmup steps of the greatest width are part of the warm-up of drafts.
+const wideWarmup = 3
+
 // warmUp feeds the first tokens and waits until there is memory behind every
 // slot, so that no sample pays for the first use of pages.
 func (b *benchmark) warmUp() error {
@@ -128,6 +131,13 @@ func (b *benchmark) warmUp() error {
 	b.warm = true
 	if err := b.feed(b.tokens(-1), 0, b.settings.Warmup, 1); err != nil {
 		return err
+	}
+	if b.settings.Draft != nil { // the first steps of several tokens are slow too
+		widest := b.settings.Draft.Max + 1
+		b.session.lctx.Clear()
+		if err := b.feed(b.tokens(-1), 0, wideWarmup*widest, widest); err != nil {
+			return err
+		}
 	}
 	if b.session.engine != nil {
 		b.session.engine.WaitPopulated()

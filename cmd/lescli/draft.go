@@ -245,6 +245,7 @@ func (d *drafting) observe(s dspark.Step, clock draftClock, now engineCounts) {
 	s.DraftNS = int64(clock.drafted.Sub(clock.begin) + clock.followed.Sub(clock.decoded))
 	s.StepNS = int64(clock.decoded.Sub(clock.drafted))
 	s.Experts, s.ReadBytes = now.lookups-d.last.lookups, now.bytes-d.last.bytes
+	s.Draft = d.tokens
 	d.last = now
 	d.control.Observe(s)
 }

@@ -56,6 +56,7 @@ func (g *generation) draftedStep(ctx context.Context, batch *llama.Batch, sample
 		token = sampler.Sample(s.lctx, v.Accepted)
 	}
 	g.decoded += 1 + v.Accepted
+	v.Token = token
 	return tokens, token, errors.Join(err, s.settle(v))
 }
 

@@ -10,7 +10,7 @@ const (
 	laterWeight = 3
 	// confidenceWeight is how much a confidence itself counts beside what became
 	// of others like it.
-	confidenceWeight = 4
+	confidenceWeight = 8
 	// Confidences are put into so many bins of equal width.
 	confidenceBins = 10
 	// forgotten is what is left of old observations when a probe begins.
@@ -111,10 +111,16 @@ func (a *acceptance) observe(s Step, confidences []float32) {
 		a.bins[i].scale(keepAccept)
 	}
 	for i := range min(s.Verified, s.Accepted+1) {
-		a.position[i].add(i < s.Accepted)
-		if i < len(confidences) {
-			a.bins[bin(confidences[i])].add(i < s.Accepted)
-		}
+		a.learn(i, i < s.Accepted, confidences[min(i, len(confidences)):])
+	}
+}
+
+// learn counts a position whose predecessors were right, with its confidence if
+// there is one.
+func (a *acceptance) learn(position int, right bool, confidences []float32) {
+	a.position[position].add(right)
+	if len(confidences) > 0 {
+		a.bins[bin(confidences[0])].add(right)
 	}
 }
 

@@ -4,7 +4,9 @@
 // and, with streamed experts, more reads. The Controller learns both sides: how
 // likely the first n tokens of a draft are accepted, from the drafter's own
 // confidences corrected by what became of them or from the history of each
-// position, and what a step of each width takes. It chooses the width that gives
+// position, and what a step of each width takes. Drafted tokens that are not
+// verified are compared with what the target writes later, so that what a drafter
+// is worth shows without a wide step. It chooses the width that gives
 // most tokens a second, none included, and stops drafting where it loses.
 //
 // Times and counts are passed in; the package has no clock, no lock and does not
@@ -25,32 +27,31 @@ const (
 	// coldPlain steps are not measured at all: the machine is cold then, the cache
 	// empty, and drafting would be compared with that.
 	coldPlain = 4
-	// learnPlain steps without a draft come first: what drafting is measured by.
+	// learnPlain steps without drafted tokens come first: what drafting is measured by.
 	learnPlain = 4
-	// rungSteps is how often each width of the ladder 1, 2, 4, ... is used before
-	// the controller trusts its own estimates.
-	rungSteps = 2
-	// curiousSteps of one drafted token tell enough of the drafter.
-	curiousSteps = 6
-	// maybe is the part by which the time of a width that was not used yet may be
-	// overestimated: a rung that would not even pay then is not tried. In a large
-	// streamed model a step of nine tokens can take as long as five plain ones.
-	maybe = 0.15
-	// exploreEvery steps, a width has a turn that would be best if its time was
-	// overestimated; by how much is likely falls with the root of its steps.
-	exploreEvery = 12
-	doubtful     = 0.2
-	// plainEvery steps while drafting, one is plain, since all is measured by it.
+	// Drafts of which nothing is verified are compared with what the target writes:
+	// they show what would be accepted and cost no more than themselves. They may take
+	// shadowFirst of the first plain step and shadowShare of all later time. Those of a
+	// sequential drafter have shadowSequential tokens.
+	shadowFirst      = 0.5
+	shadowShare      = 0.01
+	shadowSequential = 2
+	// sparseAfter steps in a row that verified nothing, or where drafts made
+	// nothing faster, they are made at that rate.
+	sparseAfter = 4
+	// budgetFirst is what trials of other widths than the best are expected to cost at
+	// most, in tokens, and budgetShare what each token adds, up to budgetMost.
+	budgetFirst = 0.1
+	budgetShare = 0.005
+	budgetMost  = 4
+	// closeEvery steps with drafted tokens in a row, one is without, since all is
+	// measured by it, then after twice as many each time, up to plainEvery.
+	closeEvery = 8
 	plainEvery = 128
 	// Where drafting gains less than closeGain, it takes closePlain plain steps to
-	// tell gain from loss; one of closeEvery steps is one until then.
+	// tell gain from loss; their distance stays closeEvery until then.
 	closeGain  = 1.25
-	closeEvery = 8
 	closePlain = 40
-	// What is left of the cold in the first plain steps makes drafting look better
-	// than it is: until firstPlain are known, one of closeEvery steps is plain
-	// whatever drafting gains.
-	firstPlain = 12
 )
 
 // Config describes the drafter and the target.
@@ -88,6 +89,11 @@ type Step struct {
 	DraftNS, StepNS int64
 	Experts         int64 // distinct experts the step used, over all layers
 	ReadBytes       int64 // read from the file for it
+	// Draft are the drafted tokens, Token is the one that the target chose behind the
+	// accepted ones, negative if there is none. They show what would have become of
+	// drafted tokens that were not verified.
+	Draft []int32
+	Token int32
 }
 
 // Controller chooses widths for one sequence at a time.
@@ -97,13 +103,18 @@ type Controller struct {
 	cost   costs
 	mode   mode
 	drift  drift
+	tails  tails
 
 	asked    int       // of the drafter, for this step
 	trial    bool      // this step's width is tried, not chosen
+	unseen   bool      // nothing of this draft is verified
+	shadows  float64   // nanoseconds that such drafts may take
+	first    float64   // nanoseconds of the first step
 	survival []float64 // of this draft, by position
 	expected []float64 // of any draft
+	value    []float64 // of each width
 	given    []float32 // confidences of this draft
-	explored int       // steps since another width had a turn
+	budget   float64   // what trials may cost, in tokens
 	cold     int       // steps that were not measured
 	count    Stats
 }
@@ -118,9 +129,12 @@ func New(config Config) *Controller {
 		accept:   newAcceptance(config.Max),
 		cost:     newCosts(config),
 		mode:     newMode(),
+		budget:   budgetFirst,
 		survival: make([]float64, config.Max),
 		expected: make([]float64, config.Max),
+		value:    make([]float64, config.Max+1),
 		given:    make([]float32, 0, config.Max),
+		tails:    newTails(config.Max),
 		count:    newStats(config.Max),
 	}
 }
@@ -135,38 +149,61 @@ func (c *Controller) Drafting() bool { return c.config.Fixed > 0 || c.mode.on }
 // Next returns how many tokens to ask the drafter for; 0 is a plain step. No
 // more than room would fit.
 func (c *Controller) Next(room int) int {
-	c.asked, c.trial = 0, false
+	c.asked, c.trial, c.unseen = 0, false, false
 	if !c.Drafting() || room <= 0 {
 		return 0
 	}
 	switch {
 	case c.config.Fixed > 0:
 		c.asked = c.config.Fixed
+	case c.learning():
+		c.asked = c.shadow()
 	case c.plainDue():
 	case c.config.Sequential:
 		c.accept.average(c.survival)
-		c.asked = c.choose(c.config.Max, true)
-	default:
-		c.asked = c.config.Max
+		if c.asked = c.choose(c.config.Max, true); c.asked == 0 {
+			c.asked = c.shadow()
+		}
+	case c.mode.idle < sparseAfter && !c.slower() || c.shadow() > 0:
+		c.asked, c.unseen = c.config.Max, false
 	}
 	c.asked = min(c.asked, room)
 	return c.asked
 }
 
-// plainDue tells whether this step is to measure what is gained.
-func (c *Controller) plainDue() bool {
-	known, drafted := c.cost.step[0].all, c.mode.drafted
-	switch {
-	case known < learnPlain:
-		return true
-	case drafted == 0:
-		return false
-	case known < firstPlain:
-		return drafted%closeEvery == 0
-	case known < closePlain && c.promise()*c.cost.time(0) < closeGain:
-		return drafted%closeEvery == 0
+// slower tells whether steps are no faster with drafts than without.
+func (c *Controller) slower() bool {
+	reached := c.mode.rate()
+	return reached > 0 && reached*c.cost.time(0) <= 1
+}
+
+// learning tells whether steps are still without drafted tokens.
+func (c *Controller) learning() bool { return c.cost.step[0].all < learnPlain-0.5 }
+
+// shadow is the draft to ask for beside a step that verifies nothing of it, to see
+// what would have become of it: the first one, to know what it costs, and others
+// while that is little.
+func (c *Controller) shadow() int {
+	n := c.config.Max
+	if c.config.Sequential {
+		n = min(n, shadowSequential)
 	}
-	return drafted%plainEvery == 0
+	if c.first > 0 && c.shadows < c.cost.drafting(n) {
+		return 0
+	}
+	c.unseen = true
+	return n
+}
+
+// plainDue tells whether this step is to measure plain ones anew: after longer and
+// longer runs of others, unless gain and loss are close.
+func (c *Controller) plainDue() bool {
+	known := c.cost.step[0].all
+	every := min(plainEvery, closeEvery*math.Exp2(math.Round(known)-learnPlain))
+	if known < closePlain && c.promise()*c.cost.time(0) < closeGain {
+		every = closeEvery
+	}
+	return float64(c.mode.wide) >= every
 }
 
 // Verify returns how many of n drafted tokens are worth a step. confidences are
@@ -177,7 +214,7 @@ func (c *Controller) Verify(confidences []float32, n int) int {
 	if c.config.Fixed > 0 {
 		return min(n, c.config.Fixed)
 	}
-	if n == 0 {
+	if n == 0 || c.unseen {
 		return 0
 	}
 	c.accept.survival(c.given, c.survival[:n])
@@ -190,85 +227,77 @@ func (c *Controller) Verify(confidences []float32, n int) int {
 // choose returns the best of the widths up to n, or one that is to be tried.
 // before says that the draft is still to be made and its time counts.
 func (c *Controller) choose(n int, before bool) int {
-	if width := c.rung(n); width > 0 {
+	best := c.best(n, before)
+	if width := c.rung(n); width > best && (best == 0 || c.cost.step[best].all > 0) {
 		c.trial = true
 		return width
 	}
-	best, rival := c.best(n, before)
 	if c.config.Sequential && !before {
 		return best // what is tried was asked for
 	}
-	if c.explored++; c.explored < exploreEvery || rival == best {
-		return best
-	}
-	c.explored, c.trial = 0, true
+	rival := c.rival(n, best)
+	c.budget -= c.value[best] - c.value[rival]
+	c.trial = rival != best
 	return rival
 }
 
-// rung is the first width of the ladder that is not known yet, if it may pay; 0
-// if all are known or drafting has lost too much already to go on trying.
+// rung is the first width of the ladder 1, 2, 4, ... that was not used yet and may
+// pay; 0 if there is none or drafting has lost too much already to go on trying.
 func (c *Controller) rung(n int) int {
 	if c.mode.lost > limitTokens/2*c.cost.time(0) {
 		return 0
 	}
+	c.accept.average(c.expected)
 	for width := 1; width < 2*n; width *= 2 {
-		if w := min(width, n); c.cost.step[w].all < rungSteps {
-			if w > 1 && !c.mayPay(w) {
-				return c.curious()
-			}
+		if w := min(width, n); c.cost.step[w].all == 0 && c.mayPay(w) {
 			return w
 		}
 	}
 	return 0
 }
 
-// curious is 1 while wider steps are not worth trying by what is known of the
-// drafter, which is little, and may be by what is not: one token more is the
-// cheapest way to know more.
-func (c *Controller) curious() int {
-	if c.cost.step[1].all < curiousSteps && c.hope() > noHope/c.cost.time(0) {
-		return 1
-	}
-	return 0
-}
-
-// mayPay tells whether a width that was not used would reach the present rate if
-// it took less time than is thought.
+// mayPay tells whether a width that was not used would reach the present rate if it
+// took as little time as it may. Chances are in c.expected.
 func (c *Controller) mayPay(width int) bool {
-	c.accept.average(c.expected)
 	tokens := 1.0
 	for _, chance := range c.expected[:width] {
 		tokens += chance
 	}
-	return tokens > c.rate()*((1-maybe)*c.cost.time(width)+c.cost.drafting(width))
+	return tokens > c.rate()*(c.cost.least(width)+c.cost.drafting(width))
 }
 
 // best is the width up to n with most tokens for its time, at the rate that is
-// reached: a token that comes later than that is not worth waiting for. rival is
-// the best one if those that were used seldom are faster than they seemed. The
-// survival of this draft is in c.survival.
-func (c *Controller) best(n int, before bool) (best, rival int) {
-	rate := c.rate()
-	most, mostRival := 0.0, 0.0
-	tokens := 1.0
+// reached: a token that comes later than that is not worth waiting for. The value
+// of each width, in tokens more than at that rate, is in c.value; the survival of
+// this draft is in c.survival.
+func (c *Controller) best(n int, before bool) (best int) {
+	rate, tokens := c.rate(), 1.0
 	for width := 0; width <= n; width++ {
 		if width > 0 {
 			tokens += c.survival[width-1]
 		}
 		time := c.cost.time(width)
-		doubt := time * doubtful / math.Sqrt(1+c.cost.step[width].all)
 		if before {
 			time += c.cost.drafting(width)
 		}
-		value := tokens - rate*time
-		if width == 0 || value > most {
-			best, most = width, value
-		}
-		if width == 0 || value+rate*doubt > mostRival {
-			rival, mostRival = width, value+rate*doubt
+		if c.value[width] = tokens - rate*time; c.value[width] > c.value[best] {
+			best = width
 		}
 	}
-	return best, rival
+	return best
+}
+
+// rival is the width that would be best if those that were used seldom are faster
+// than they seemed, of those that may be tried for what is left of the budget.
+func (c *Controller) rival(n, best int) (rival int) {
+	rate, most := c.rate(), math.Inf(-1)
+	for width := 0; width <= n; width++ {
+		kind := c.value[width] + rate*c.cost.doubt(width)
+		if c.value[best]-c.value[width] <= c.budget && kind > most {
+			rival, most = width, kind
+		}
+	}
+	return rival
 }
 
 // rate is the tokens a nanosecond that can be had: what plain steps give, or what
@@ -307,24 +336,44 @@ func (c *Controller) bestFixed() float64 {
 // Observe learns from a step.
 func (c *Controller) Observe(s Step) {
 	c.count.add(s, c.given)
+	c.accept.observe(s, c.given)
+	c.tails.observe(s, c.given, &c.accept)
+	c.spend(s)
 	if c.cold < coldPlain && c.config.Fixed == 0 {
 		c.cold++
 		return
 	}
 	s = c.steady(s)
-	c.cost.observe(s, c.asked)
-	c.accept.observe(s, c.given)
+	c.cost.observe(s)
 	if c.config.Fixed > 0 {
 		return
 	}
+	c.budget = min(budgetMost, c.budget+budgetShare*float64(1+s.Accepted))
 	c.mode.observe(verdict{
-		step: s, asked: c.asked, plain: c.cost.time(0),
-		known: c.cost.step[0].all >= learnPlain, hope: c.hope(),
+		step: s, plain: c.cost.time(0),
+		known: !c.learning(), hope: c.hope(),
 	})
 	if c.mode.began {
 		c.accept.forget()
 	}
 	c.given = c.given[:0]
+}
+
+// spend accounts for a draft, and for the time that drafts of which nothing is
+// verified may take.
+func (c *Controller) spend(s Step) {
+	step := float64(s.StepNS)
+	if c.first == 0 {
+		c.first, c.shadows = step, shadowFirst*step
+	}
+	c.shadows = min(shadowFirst*c.first, c.shadows+shadowShare*step)
+	if c.asked == 0 {
+		return
+	}
+	c.cost.drafted(s.DraftNS, c.asked)
+	if s.Verified == 0 {
+		c.shadows = max(0, c.shadows-float64(s.DraftNS))
+	}
 }
 
 // steady is the step as it would usually have been.
@@ -340,6 +389,7 @@ func (c *Controller) steady(s Step) Step {
 // What was learnt of the machine and the drafter stays.
 func (c *Controller) Begin() {
 	c.asked, c.given = 0, c.given[:0]
+	c.tails.drop()
 }
 
 // Stats are the counts since New or ResetStats.

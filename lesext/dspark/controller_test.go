@@ -11,6 +11,7 @@ import (
 func feed(c *dspark.Controller, steps, accepted int, stepNS func(width int) int64) (widths []int) {
 	for range steps {
 		s := dspark.Step{Drafted: c.Next(8)}
+		s.Draft = draftOf(s.Drafted, accepted)
 		s.Verified = c.Verify(nil, s.Drafted)
 		s.Accepted = min(accepted, s.Verified)
 		s.StepNS, s.DraftNS = stepNS(s.Verified), int64(s.Drafted)*plainNS/100
@@ -18,6 +19,17 @@ func feed(c *dspark.Controller, steps, accepted int, stepNS func(width int) int6
 		widths = append(widths, s.Verified)
 	}
 	return widths
+}
+
+// draftOf is a draft of n tokens, the first of which are right.
+func draftOf(n, accepted int) []int32 {
+	draft := make([]int32, n)
+	for i := range draft {
+		if i >= accepted {
+			draft[i] = wrong
+		}
+	}
+	return draft
 }
 
 // flat is a target whose wide steps cost a tenth more for each token.
@@ -54,6 +66,7 @@ func TestDraftingEndsWithinABoundedLossAndIsProbedAgain(t *testing.T) {
 	drafting := true
 	for step := range 4000 {
 		s := dspark.Step{Drafted: c.Next(8), DraftNS: plainNS / 2}
+		s.Draft = draftOf(s.Drafted, 0)
 		s.Verified = c.Verify(nil, s.Drafted)
 		s.StepNS = steep(s.Verified)
 		if s.Drafted == 0 {
@@ -99,6 +112,7 @@ func TestConfidencesAreCorrectedByWhatBecameOfThem(t *testing.T) {
 			confidences, accepted = sure, 0
 		}
 		s := dspark.Step{Drafted: c.Next(4)}
+		s.Draft = draftOf(s.Drafted, accepted)
 		s.Verified = c.Verify(confidences[:s.Drafted], s.Drafted)
 		s.Accepted = min(accepted, s.Verified)
 		s.StepNS = flat(s.Verified)
@@ -126,8 +140,8 @@ func TestSequentialDrafterIsAskedForWhatIsVerified(t *testing.T) {
 	asked := 0
 	for range 400 {
 		s := dspark.Step{Drafted: c.Next(8)}
-		asked = s.Drafted
-		if s.Verified = c.Verify(nil, s.Drafted); s.Verified != s.Drafted {
+		asked, s.Draft = s.Drafted, draftOf(s.Drafted, 2)
+		if s.Verified = c.Verify(nil, s.Drafted); s.Verified != s.Drafted && s.Verified > 0 {
 			t.Fatalf("%d tokens drafted, %d verified", s.Drafted, s.Verified)
 		}
 		s.Accepted = min(2, s.Verified)
@@ -142,7 +156,7 @@ func TestSequentialDrafterIsAskedForWhatIsVerified(t *testing.T) {
 func TestStandstillSaysNothingAboutWidths(t *testing.T) {
 	c := dspark.New(dspark.Config{Max: 8})
 	feed(c, 300, 8, flat)
-	c.Observe(dspark.Step{Drafted: c.Next(8), Verified: c.Verify(nil, 8), Accepted: 8, StepNS: 300 * plainNS})
+	c.Observe(dspark.Step{Drafted: c.Next(8), Draft: draftOf(8, 8), Verified: c.Verify(nil, 8), Accepted: 8, StepNS: 300 * plainNS})
 	widths := feed(c, 100, 8, flat)
 	if slices.Sort(widths); widths[50] < 7 {
 		t.Errorf("after a step of 300 times the time, the middle width is %d", widths[50])
@@ -176,10 +190,12 @@ func TestStatsAddUp(t *testing.T) {
 func TestNoAllocationInSteadyState(t *testing.T) {
 	c := dspark.New(dspark.Config{Max: 8, Experts: 256, Used: 8})
 	confidences := []float32{0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2}
+	draft := draftOf(8, 4)
 	step := func() {
 		s := dspark.Step{Drafted: c.Next(8)}
+		s.Draft = draft[:s.Drafted]
 		s.Verified = c.Verify(confidences, s.Drafted)
-		s.Accepted, s.StepNS, s.Experts = s.Verified/2, flat(s.Verified), 8
+		s.Accepted, s.StepNS, s.Experts = min(4, s.Verified), flat(s.Verified), 8
 		c.Observe(s)
 	}
 	if n := testing.AllocsPerRun(500, step); n > 0 {

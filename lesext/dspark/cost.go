@@ -10,6 +10,20 @@ const (
 	// slopeWeight is how many measured steps the first guess of what one more
 	// expert costs is worth.
 	slopeWeight = 2
+	// leastSlope is the least it may be, for the question whether a first wider step
+	// is to be tried.
+	leastSlope = 0.15
+	// maybe is the part by which the time of a width that was not used yet may be
+	// overestimated, for the same question: in a large streamed model a step of nine
+	// tokens can take as long as five plain ones.
+	maybe = 0.15
+	// doubtful is the part by which an estimate may be wrong after no step of that
+	// width; it falls with the root of their number.
+	doubtful = 0.2
+	// A plain step that takes less than misled of what the first ones took tells that
+	// those, up to misledSteps, were of a cold machine: all is measured anew.
+	misled      = 0.7
+	misledSteps = 8
 	// A step longer than outlier times the estimate counts as so long: a machine
 	// that stood still says nothing about widths.
 	outlier = 4
@@ -32,26 +46,27 @@ func (m mean) value() float64 {
 
 // costs are the times of steps and drafts by width.
 type costs struct {
-	config  Config
-	step    []mean    // of the target, by tokens verified
-	experts []mean    // distinct ones of a step
-	draft   []mean    // of the drafter, by tokens asked for
-	times   []float64 // the estimate for each width, after the last step
+	config Config
+	step   []mean    // of the target, by tokens verified
+	draft  []mean    // of the drafter, by tokens asked for
+	times  []float64 // the estimate for each width, after the last step
+	wide   bool      // a step of more than one token was measured
 }
 
 func newCosts(config Config) costs {
 	n := config.Max + 1
-	return costs{config: config, step: make([]mean, n), experts: make([]mean, n), draft: make([]mean, n), times: make([]float64, n)}
+	return costs{config: config, step: make([]mean, n), draft: make([]mean, n), times: make([]float64, n)}
 }
 
-func (c *costs) observe(s Step, asked int) {
+// drafted counts the time of a draft.
+func (c *costs) drafted(ns int64, asked int) { c.add(&c.draft[asked], float64(ns)) }
+
+func (c *costs) observe(s Step) {
+	if s.Verified == 0 && c.step[0].all < misledSteps && float64(s.StepNS) < misled*c.step[0].value() {
+		c.step[0] = mean{}
+	}
 	c.add(&c.step[s.Verified], float64(s.StepNS))
-	if asked > 0 {
-		c.add(&c.draft[asked], float64(s.DraftNS))
-	}
-	if s.Experts > 0 {
-		c.experts[s.Verified].add(float64(s.Experts), keepTime)
-	}
+	c.wide = c.wide || s.Verified > 0
 	c.estimate()
 }
 
@@ -65,6 +80,20 @@ func (c *costs) add(m *mean, ns float64) {
 
 // time is the estimate for a step that verifies so many tokens.
 func (c *costs) time(width int) float64 { return max(1, c.times[width]) }
+
+// least is what a step that verifies so many tokens takes at best, as far as is
+// known.
+func (c *costs) least(width int) float64 {
+	if !c.wide {
+		return c.time(0) + leastSlope*c.more(width)
+	}
+	return (1 - maybe) * c.time(width)
+}
+
+// doubt is how much less than estimated a step may take.
+func (c *costs) doubt(width int) float64 {
+	return c.time(width) * doubtful / math.Sqrt(1+c.step[width].all)
+}
 
 // estimate takes the measured times, and what the widths that were measured say
 // about each other.
@@ -99,19 +128,10 @@ func (c *costs) slope() float64 {
 }
 
 // more is the expected cost of the experts that a step of this width needs
-// beyond those of a plain one: each costs its part of a plain step.
+// beyond those of a plain one, if each token chooses for itself and each expert
+// costs its part of a plain step.
 func (c *costs) more(width int) float64 {
-	return c.step[0].value() * (c.growth(width) - 1)
-}
-
-// growth is how many times the experts of a plain step a step of this width
-// uses: measured, or as if each token chose for itself.
-func (c *costs) growth(width int) float64 {
-	plain, wide := c.experts[0], c.experts[width]
-	if plain.all > 0 && wide.all > 0 && plain.value() > 0 {
-		return max(1, wide.value()/plain.value())
-	}
-	return Growth(c.config.Experts, c.config.Used, width)
+	return c.step[0].value() * (Growth(c.config.Experts, c.config.Used, width) - 1)
 }
 
 // Growth is how many times the experts of one token so many drafted tokens and

@@ -4,8 +4,11 @@ const (
 	// hopelessTokens is what drafting may lose, in plain tokens, before it is given
 	// up where it cannot pay even if all that is not known is favourable: at best
 	// noHope of a plain step's rate. One token is two percent of an answer of 48.
-	hopelessTokens = 1
-	noHope         = 0.98
+	hopelessTokens = 0.5
+	// hopelessSteps in a row that verify nothing come before that: what is drafted
+	// beside them tells more of the drafter.
+	hopelessSteps = 8
+	noHope        = 0.98
 	// limitTokens is the same where it may pay but did not; limitAnyway times as
 	// much ends it in any case.
 	limitTokens = 8
@@ -20,9 +23,9 @@ const (
 	restFirst  = 320
 	restGrowth = 2
 	restMax    = 8192
-	// idleSteps without a draft in a row, because none was worth it, end drafting
-	// too: the drafter need not follow then.
-	idleSteps = 24
+	// idleSteps in a row that verify nothing, because nothing is worth it, end
+	// drafting too: the drafter need not follow then.
+	idleSteps = 48
 	// settled is how many drafted steps make a probe a success.
 	settled = 64
 	// keepRate makes a drafted step of 44 steps ago count half.
@@ -44,11 +47,11 @@ type mode struct {
 	began   bool    // with the last step a probe began
 	probing bool    // not settled since the last rest
 	drafted int     // steps since the last rest
-	idle    int     // of them without a draft, the last ones in a row
+	wide    int     // steps with drafted tokens in a row
+	idle    int     // of them that verified nothing, the last ones in a row
 	lost    float64 // nanoseconds, since the last rest, against plain steps
 	rest    int     // tokens until the next probe
 	length  int     // of the next rest
-	offs    int     // times that drafting was given up
 	tokens  mean    // a drafted step
 	times   mean    // of a drafted step
 }
@@ -58,7 +61,6 @@ func newMode() mode { return mode{on: true, length: restFirst} }
 // verdict is what a step says about drafting.
 type verdict struct {
 	step  Step
-	asked int     // of the drafter
 	plain float64 // nanoseconds of a plain step
 	known bool    // that time was measured
 	hope  float64 // best rate if all that is not known is favourable
@@ -79,21 +81,23 @@ func (m *mode) observe(v verdict) {
 	}
 	took := float64(v.step.StepNS + v.step.DraftNS)
 	m.drafted++
+	if m.wide++; v.step.Verified == 0 {
+		m.wide = 0
+	}
 	m.tokens.add(float64(tokens), keepRate)
 	m.times.add(min(took, outlier*float64(1+v.step.Verified)*v.plain), keepRate)
 	limit := m.limit() * v.plain
-	m.lost = max(-limit, m.lost+min(took, limit)-float64(tokens)*v.plain)
-	if m.idle++; v.asked > 0 {
+	m.lost = max(-limit, m.lost+min(limit, took-float64(tokens)*v.plain))
+	if m.idle++; v.step.Verified > 0 {
 		m.idle = 0
 	}
 	hopeless := v.hope <= noHope/v.plain
 	worse := m.times.all >= rateSteps && m.rate() < clearlyWorse/v.plain
 	switch {
-	case hopeless && m.lost > hopelessTokens*v.plain,
+	case hopeless && m.idle >= hopelessSteps && m.lost > hopelessTokens*v.plain,
 		worse && m.lost > limit, m.lost > limitAnyway*limit, m.idle >= idleSteps:
 		m.on, m.rest = false, m.length
 		m.length = min(restMax, restGrowth*m.length)
-		m.offs++
 	case m.probing && m.drafted >= settled:
 		m.probing, m.length = false, restFirst
 	}

@@ -9,8 +9,8 @@
 struct sequence {
     const void * drafter; // NULL for a free place
     int32_t      seq;
-    int32_t      n_max;
-    int32_t      pos;     // of the first token of the last draft
+    struct les_verify_draft last;
+    int32_t      tokens[LES_VERIFY_MAX_TOKENS]; // of the last draft
     bool         pending; // a step runs
     uint64_t     asked_ns, chosen_ns;
     struct les_verify_step step;
@@ -69,7 +69,7 @@ static struct sequence * take(const void * drafter, int32_t seq) {
         at = g_uses[i] < g_uses[at] ? i : at;
     }
     g_uses[at]      = ++g_clock;
-    g_sequences[at] = (struct sequence) { .drafter = drafter, .seq = seq, .pos = -1 };
+    g_sequences[at] = (struct sequence) { .drafter = drafter, .seq = seq, .last.pos = -1 };
     unlock();
     return &g_sequences[at];
 }
@@ -86,21 +86,22 @@ void les_verify_register(const struct les_verify_calls * calls) {
 }
 
 // Tells what became of the step before, or begins a request where this draft does not go on from there.
-static void settle(struct sequence * s, int32_t pos, int32_t n_max, bool sequential) {
-    const bool follows = s->pending && pos == s->pos + 1 + s->step.n_accepted;
+static void settle(struct sequence * s, const struct les_verify_draft * draft) {
+    const bool follows = s->pending && draft->pos == s->last.pos + 1 + s->step.n_accepted;
     s->pending = false;
-    if (!follows || n_max != s->n_max) {
-        s->n_max = n_max;
-        g_calls.begin(g_calls.user, key_of(s), n_max, sequential);
+    if (!follows || draft->n_max != s->last.n_max) {
+        g_calls.begin(g_calls.user, key_of(s), draft->n_max, draft->sequential);
         return;
     }
     s->step.step_ns = s->asked_ns - s->chosen_ns;
+    s->step.draft   = s->tokens;
+    s->step.token   = draft->token;
     g_calls.observe(g_calls.user, key_of(s), &s->step);
 }
 
-void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_max, bool sequential, bool * drafting, int32_t * n_tokens) {
-    if (!registered() || !*drafting || n_max < 1 || n_max > LES_VERIFY_MAX_TOKENS) {
-        return;
+bool les_verify_ask(const void * drafter, int32_t seq, struct les_verify_draft draft, int32_t * n_tokens) {
+    if (!registered() || draft.n_max < 1 || draft.n_max > LES_VERIFY_MAX_TOKENS) {
+        return true;
     }
     struct sequence * s = find(drafter, seq);
     if (s == NULL) {
@@ -108,14 +109,12 @@ void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_ma
         g_calls.reset(g_calls.user, key_of(s));
     }
     s->asked_ns = les_os_now_ns();
-    settle(s, pos, n_max, sequential);
-    s->pos  = pos;
+    settle(s, &draft);
+    s->last = draft;
     s->step = (struct les_verify_step) { 0 };
-    const int32_t room = *n_tokens < 0 || *n_tokens > n_max ? n_max : *n_tokens;
+    const int32_t room = *n_tokens < 0 || *n_tokens > draft.n_max ? draft.n_max : *n_tokens;
     const int32_t n    = g_calls.ask(g_calls.user, key_of(s), room);
-    if (n <= 0) {
-        *drafting = false;
-    } else if (n < room) {
+    if (n > 0 && n < room) {
         *n_tokens = n;
     }
     struct confidences * c = confidences_of(seq);
@@ -125,6 +124,7 @@ void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_ma
     // Where nothing is drafted there is no choice either.
     s->chosen_ns = les_os_now_ns();
     s->pending   = true;
+    return n > 0;
 }
 
 void les_verify_confidence(int32_t seq, const float * confidences, size_t n) {
@@ -138,7 +138,7 @@ void les_verify_confidence(int32_t seq, const float * confidences, size_t n) {
     }
 }
 
-size_t les_verify_choose(const void * drafter, int32_t seq, size_t n) {
+size_t les_verify_choose(const void * drafter, int32_t seq, const int32_t * tokens, size_t n) {
     struct sequence * s = registered() ? find(drafter, seq) : NULL;
     if (s == NULL || !s->pending || n > LES_VERIFY_MAX_TOKENS) {
         return n;
@@ -151,6 +151,9 @@ size_t les_verify_choose(const void * drafter, int32_t seq, size_t n) {
     s->chosen_ns       = les_os_now_ns();
     s->step.draft_ns   = s->chosen_ns - s->asked_ns;
     s->step.n_drafted  = (int32_t) n;
+    if (n > 0) {
+        memcpy(s->tokens, tokens, n * sizeof(*tokens));
+    }
     s->step.n_verified = chosen;
     return (size_t) chosen;
 }

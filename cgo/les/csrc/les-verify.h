@@ -25,12 +25,22 @@ struct les_verify_step {
     int32_t  n_accepted;
     uint64_t draft_ns; // of the drafter, for all sequences that it drafted for at once
     uint64_t step_ns;  // from the draft to the next one: the target's step, and what the program does beside
+    const int32_t * draft; // the n_drafted tokens
+    int32_t  token;        // the target's own behind those that were accepted
+};
+
+// A draft that is to be made.
+struct les_verify_draft {
+    int32_t pos;   // of its first token
+    int32_t token; // before it, the last one that the target chose
+    int32_t n_max; // most tokens of any draft
+    bool    sequential; // longer ones take longer
 };
 
 struct les_verify_calls {
     void * user;
 
-    // A sequence starts a request. Its drafts have at most n_max tokens; longer ones of a sequential drafter take longer.
+    // A sequence starts a request.
     // key is the same for a sequence as long as the drafter lives, from 0 to LES_VERIFY_MAX_SEQS - 1.
     void (*begin)(void * user, int32_t key, int32_t n_max, bool sequential);
 
@@ -52,14 +62,14 @@ LES_API void les_verify_register(const struct les_verify_calls * calls);
 
 // calls of llama.cpp
 
-// Before a draft whose first token has position pos: may turn it off, or lower its number of tokens.
-LES_API void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_max, bool sequential, bool * drafting, int32_t * n_tokens);
+// Before a draft: false turns it off. Its number of tokens, negative for n_max, may become less.
+LES_API bool les_verify_ask(const void * drafter, int32_t seq, struct les_verify_draft draft, int32_t * n_tokens);
 
 // The drafter is this sure of the next token of the draft; n is where it says so.
 LES_API void les_verify_confidence(int32_t seq, const float * confidences, size_t n);
 
 // After a draft of n tokens: how many of them to verify.
-LES_API size_t les_verify_choose(const void * drafter, int32_t seq, size_t n);
+LES_API size_t les_verify_choose(const void * drafter, int32_t seq, const int32_t * tokens, size_t n);
 
 // So many of them were accepted.
 LES_API void les_verify_accepted(const void * drafter, int32_t seq, int32_t n);

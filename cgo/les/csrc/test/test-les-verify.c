@@ -11,6 +11,7 @@ static struct decider {
     int32_t ask, choose; // answers
     float   confidence;
     struct les_verify_step step;
+    int32_t drafted[8];
 } g;
 
 static void decide_begin(void * user, int32_t key, int32_t n_max, bool sequential) {
@@ -40,6 +41,7 @@ static void decide_observe(void * user, int32_t key, const struct les_verify_ste
     CHECK(user == &g && key == g.key);
     g.n_observe++;
     g.step = *step;
+    memcpy(g.drafted, step->draft, (size_t) step->n_drafted * sizeof(*step->draft));
 }
 
 static void decide_reset(void * user, int32_t key) {
@@ -59,16 +61,17 @@ static const int drafters[LES_VERIFY_MAX_SEQS + 1];
 
 // Asks, and returns how many tokens may be drafted; 0 when it was turned off.
 static int32_t ask(const void * drafter, int32_t seq, int32_t pos, int32_t room) {
-    bool drafting = true;
-    les_verify_ask(drafter, seq, pos, 8, true, &drafting, &room);
-    return drafting ? room : 0;
+    const struct les_verify_draft draft = { .pos = pos, .token = 100 + pos, .n_max = 8, .sequential = true };
+    return les_verify_ask(drafter, seq, draft, &room) ? room : 0;
 }
+
+static const int32_t tokens[] = { 7, 8, 9, 10, 11, 12, 13, 14 };
 
 static void test_nobody_decides(void) {
     les_verify_register(NULL);
     CHECK(ask(drafters, 0, 10, -1) == -1);
     les_verify_confidence(0, (const float[]) { 0.5f }, 0);
-    CHECK(les_verify_choose(drafters, 0, 7) == 7);
+    CHECK(les_verify_choose(drafters, 0, tokens, 7) == 7);
     les_verify_accepted(drafters, 0, 7);
 }
 
@@ -81,25 +84,26 @@ static void test_a_step_is_told(void) {
     les_verify_confidence(0, confidences, 1); // is none
     les_verify_confidence(0, confidences, 2);
     g.choose = 2;
-    CHECK(les_verify_choose(drafters, 0, 3) == 2);
+    CHECK(les_verify_choose(drafters, 0, tokens, 3) == 2);
     CHECK(g.n_confidences == 0); // two for three tokens belong to nobody knows which
     les_verify_accepted(drafters, 0, 1);
     usleep(2000);
     CHECK(ask(drafters, 0, 12, 3) == 3);
     CHECK(g.n_observe == 1 && g.n_begin == 1);
     CHECK(g.step.n_drafted == 3 && g.step.n_verified == 2 && g.step.n_accepted == 1);
+    CHECK(g.drafted[0] == 7 && g.drafted[2] == 9 && g.step.token == 112);
     CHECK(g.step.step_ns >= 2000000 && g.step.draft_ns < g.step.step_ns);
     for (int i = 0; i < 4; i++) {
         les_verify_confidence(0, confidences, i == 1 ? 3 : i);
     }
-    les_verify_choose(drafters, 0, 3);
+    les_verify_choose(drafters, 0, tokens, 3);
     CHECK(g.n_confidences == 3 && g.confidence == 0.8f);
 }
 
 static void test_no_draft_is_a_step_too(void) {
     decide();
     ask(drafters, 0, 10, -1);
-    les_verify_choose(drafters, 0, 0); // the drafter had nothing
+    les_verify_choose(drafters, 0, tokens, 0); // the drafter had nothing
     g.ask = 0;
     CHECK(ask(drafters, 0, 11, -1) == 0); // the decider wants nothing
     CHECK(g.n_observe == 1 && g.step.n_drafted == 0 && g.step.n_accepted == 0);
@@ -110,11 +114,11 @@ static void test_no_draft_is_a_step_too(void) {
 static void test_another_request_begins(void) {
     decide();
     ask(drafters, 0, 10, -1);
-    les_verify_choose(drafters, 0, 4);
+    les_verify_choose(drafters, 0, tokens, 4);
     les_verify_accepted(drafters, 0, 4);
     ask(drafters, 0, 3, -1); // not where the step before would go on
     CHECK(g.n_begin == 2 && g.n_observe == 0);
-    les_verify_choose(drafters, 0, 4);
+    les_verify_choose(drafters, 0, tokens, 4);
     ask(drafters, 0, 4, -1);
     CHECK(g.n_begin == 2 && g.n_observe == 1 && g.step.n_accepted == 0);
 }
@@ -129,14 +133,14 @@ static void test_a_registration_ends_in_mid_draft(void) {
     decide();
     les_verify_register(&calls);
     CHECK(ask(drafters, 0, 10, -1) == 4);
-    CHECK(les_verify_choose(drafters, 0, 3) == 3 && g.n_choose == 0);
+    CHECK(les_verify_choose(drafters, 0, tokens, 3) == 3 && g.n_choose == 0);
 }
 
 static void test_a_sequence_without_a_number_has_no_confidences(void) {
     decide();
     CHECK(ask(drafters, -1, 10, -1) == 4);
     les_verify_confidence(-1, (const float[]) { 0.5f }, 0);
-    CHECK(les_verify_choose(drafters, -1, 4) == 4 && g.n_confidences == 0);
+    CHECK(les_verify_choose(drafters, -1, tokens, 4) == 4 && g.n_confidences == 0);
 }
 
 static void test_answers_out_of_range_are_cut(void) {
@@ -144,16 +148,13 @@ static void test_answers_out_of_range_are_cut(void) {
     g.ask = 100;
     CHECK(ask(drafters, 0, 10, 5) == 5);
     g.choose = 100;
-    CHECK(les_verify_choose(drafters, 0, 5) == 5);
+    CHECK(les_verify_choose(drafters, 0, tokens, 5) == 5);
     g.choose = -3;
-    CHECK(les_verify_choose(drafters, 0, 5) == 0);
-    CHECK(les_verify_choose(drafters, 1, 5) == 5); // nobody asked for this sequence
+    CHECK(les_verify_choose(drafters, 0, tokens, 5) == 0);
+    CHECK(les_verify_choose(drafters, 1, tokens, 5) == 5); // nobody asked for this sequence
     const int32_t n_ask = g.n_ask;
-    bool drafting = true;
     int32_t room = 3;
-    les_verify_ask(drafters, 0, 11, LES_VERIFY_MAX_TOKENS + 1, false, &drafting, &room); // more than can be decided for
-    drafting = false;
-    les_verify_ask(drafters, 0, 11, 8, false, &drafting, &room);
+    CHECK(les_verify_ask(drafters, 0, (struct les_verify_draft) { .pos = 11, .n_max = LES_VERIFY_MAX_TOKENS + 1 }, &room)); // more than can be decided for
     CHECK(g.n_ask == n_ask && room == 3);
 }
 
@@ -167,7 +168,7 @@ static void test_places_of_old_sequences_are_taken(void) {
     ask(drafters + 1, 1, 11, -1); // used again, so that the first is the oldest
     ask(drafters + LES_VERIFY_MAX_SEQS, 0, 10, -1);
     CHECK(g.n_reset == LES_VERIFY_MAX_SEQS + 1 && g.key == 0);
-    CHECK(les_verify_choose(drafters, 0, 5) == 5); // gone
+    CHECK(les_verify_choose(drafters, 0, tokens, 5) == 5); // gone
 }
 
 int main(void) {
