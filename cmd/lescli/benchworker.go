@@ -103,8 +103,7 @@ func (w *benchWorker) answer(line []byte) (reply workerReply) {
 		reply, err = w.do(request)
 	}
 	if err != nil {
-		interrupted := errors.Is(err, context.Canceled) || errors.Is(err, llama.ErrCancelled)
-		return workerReply{Error: err.Error(), Interrupted: interrupted}
+		return workerReply{Error: err.Error(), Interrupted: isInterruption(err)}
 	}
 	return reply
 }

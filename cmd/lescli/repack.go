@@ -1,11 +1,7 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/les-project/les/cmd/lescli/internal/repack"
@@ -68,15 +64,4 @@ func inAndOut(c *cli.Context) (in, out string, err error) {
 		err = usagef("%s: unexpected argument %q", c.Command.Name, c.Args().Get(2))
 	}
 	return "", "", err
-}
-
-// interruptible ends the context with the signals that ask a program to stop,
-// so that it removes what it has not finished. A hangup stays ignored under
-// nohup.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(ctx, signals...)
 }

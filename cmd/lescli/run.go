@@ -78,7 +78,11 @@ func runRun(c *cli.Context) error {
 	if name := c.String("json"); name != "" {
 		err = writeJSON(name, summary)
 	}
-	return errors.Join(err, saveWarm(s.warm))
+	err = errors.Join(err, saveWarm(s.warm))
+	if err == nil && g.stop == stopInterrupted {
+		return silentError{context.Canceled}
+	}
+	return err
 }
 
 func parseRun(c *cli.Context) (runOptions, error) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
@@ -119,7 +118,7 @@ func runVerify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
+	ctx, stop := interruptible(c.Context)
 	defer stop()
 	dir, err := os.MkdirTemp("", "lescli-verify-")
 	if err != nil {
