@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/les-project/les/cgo/measure"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/cmd/lescli/internal/quantize"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 

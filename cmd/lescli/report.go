@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -29,14 +30,9 @@ func checkReport(c *cli.Context) error {
 		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 			continue
 		}
-		if _, err := checkReplaceable(flag, name, reportBegin[flag], "a report"); err != nil {
+		if _, err := checkReplaceable(flag, finalName(name), outfile.Kind{Magic: reportBegin[flag], Name: "a report"}); err != nil {
 			return err
 		}
-		part, err := createPart(flag, finalName(name))
-		if err != nil {
-			return err
-		}
-		part.discard()
 	}
 	if c.String("json") != "" && c.String("html") != "" && finalName(c.String("json")) == finalName(c.String("html")) {
 		return usagef("--json and --html contradict: both name the file %s", c.String("json"))
@@ -93,7 +89,7 @@ func writeReport(flag, name string, text []byte) error {
 		return err
 	}
 	if _, err = part.Write(text); err != nil {
-		part.discard()
+		part.Discard()
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	return part.commit()

@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
+	"github.com/les-project/les/lesext/outfile"
 )
 
 // Options choose the variant of a preset.
