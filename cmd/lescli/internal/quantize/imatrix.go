@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cgo/measure"
 )
 
 // Names in a file of importance data, as llama-imatrix writes it.
@@ -30,6 +31,7 @@ const (
 // of every column.
 type Imatrix struct {
 	Path     string
+	Model    string // what the model is called that they are of, empty where that was not noted
 	Datasets []string
 	Chunks   int64
 	entries  map[string]*Importance
@@ -75,6 +77,7 @@ func ReadImatrix(path string) (*Imatrix, error) {
 	if m.Chunks, ok = meta.Int(keyChunks); !ok {
 		return nil, fmt.Errorf("%s: %s is missing", path, keyChunks)
 	}
+	m.Model, _ = meta.String(measure.ModelKey)
 	if err := m.readEntries(meta); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -40,6 +40,12 @@ func Open(path string, opts Options) (*Quantizer, error) {
 // Close closes the source.
 func (q *Quantizer) Close() { q.src.Close() }
 
+// ModelName is what the model is called, empty where it has no name.
+func (q *Quantizer) ModelName() string {
+	name, _ := q.src.Meta().String("general.name")
+	return name
+}
+
 // Bytes is the size of the new file.
 func (q *Quantizer) Bytes() (int64, error) {
 	if q.opts.Contiguous {
