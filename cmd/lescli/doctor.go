@@ -69,9 +69,6 @@ func runDoctor(c *cli.Context) error {
 		if path, err = onePath(c, "PATH"); err != nil {
 			return err
 		}
-		if path == "" {
-			return usagef("doctor: PATH is empty")
-		}
 	}
 	seconds := c.Int("seconds")
 	if seconds < 1 || seconds > doctorSecondsMax {

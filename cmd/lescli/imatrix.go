@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -41,7 +42,10 @@ func runImatrix(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNew("out", c.String("out"), c.Bool("force"), path); err != nil {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	if err := checkNew("out", c.String("out"), c.Bool("force"), path, opts.name); err != nil {
 		return err
 	}
 	ctx, release := interruptible(c.Context)
@@ -155,7 +159,7 @@ func unseenText(counts []int64) string {
 }
 
 // checkNew refuses an output that is there, unless force is set, and always the
-// input.
+// inputs, which are there.
 func checkNew(flag, out string, force bool, inputs ...string) error {
 	if err := outfile.Check(out, force, inputs...); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
@@ -50,11 +49,10 @@ func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
 	if opts.les, err = parseLES(c); err != nil {
 		return opts, err
 	}
-	text, err := os.ReadFile(opts.name)
-	if err != nil {
+	if opts.text, err = readText("file", opts.name); err != nil {
 		return opts, err
 	}
-	if opts.text = string(text); strings.ContainsRune(opts.text, 0) {
+	if strings.ContainsRune(opts.text, 0) {
 		return opts, fmt.Errorf("%s: holds NUL bytes; it is not a text", opts.name)
 	}
 	return opts, nil

@@ -161,6 +161,21 @@ func TestQuantizeRefuses(t *testing.T) {
 	}
 }
 
+func TestImportanceDataDoNotReplaceWhatTheyAreMadeFrom(t *testing.T) {
+	model, text := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "text")
+	before := mustRead(t, heldOut)
+	if err := os.WriteFile(text, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []string{model, text} {
+		expectFailure(t, exitError, []string{"--out", input, "is the same file as the input"}, "imatrix", "-m", model, "-f", text, "-o", input, "--force")
+	}
+	if !bytes.Equal(mustRead(t, text), before) {
+		t.Error("the text has changed")
+	}
+	expectFailure(t, exitError, []string{"lescli: stat /nowhere.gguf"}, "imatrix", "-m", "/nowhere.gguf", "-f", text, "-o", text+".gguf")
+}
+
 // Names and shapes of a finetune are those of its model; what they are called is not.
 func TestImportanceDataOfAnotherModelOfTheSameShapeAreNamed(t *testing.T) {
 	imatrix, other := tinyImatrix(t, referenceModel), filepath.Join(t.TempDir(), "other.gguf")

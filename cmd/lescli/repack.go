@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,7 +60,8 @@ func inAndOut(c *cli.Context) (in, out string, err error) {
 	case 1:
 		err = usagef("%s: OUT is missing", c.Command.Name)
 	case 2:
-		return c.Args().Get(0), c.Args().Get(1), nil
+		in, out = c.Args().Get(0), c.Args().Get(1)
+		return in, out, errors.Join(checkNamed(c, "IN", in), checkNamed(c, "OUT", out))
 	default:
 		err = usagef("%s: unexpected argument %q", c.Command.Name, c.Args().Get(2))
 	}

@@ -21,6 +21,9 @@ func jsonFlag() cli.Flag {
 func checkReport(c *cli.Context) error {
 	for _, flag := range []string{"json", "html"} {
 		name := c.String(flag)
+		if err := checkFlagsNamed(c, flag); err != nil {
+			return err
+		}
 		if name == "" {
 			continue
 		}

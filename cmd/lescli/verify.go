@@ -53,7 +53,7 @@ type verifyOptions struct {
 const slotsResident = -3
 
 func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
-	if err = errors.Join(noArguments(c), checkReport(c)); err != nil {
+	if err = errors.Join(noArguments(c), checkFlagsNamed(c, "lora"), checkReport(c)); err != nil {
 		return opts, err
 	}
 	for _, text := range c.StringSlice("les-slots") {

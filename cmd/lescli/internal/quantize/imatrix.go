@@ -62,8 +62,11 @@ func (i *Importance) Matrix(id int64) []float32 {
 // ReadImatrix reads a file that `lescli imatrix` or llama-imatrix has written.
 func ReadImatrix(path string) (*Imatrix, error) {
 	meta, err := llama.OpenFile(path)
+	if errors.Is(err, llama.ErrNotGGUF) {
+		err = fmt.Errorf("%w; importance data are read in their GGUF form only: llama-imatrix --in-file OLD -o NEW.gguf converts", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; importance data are read in their GGUF form only: llama-imatrix --in-file OLD -o NEW.gguf converts", err)
+		return nil, err
 	}
 	defer meta.Close()
 	if kind, _ := meta.String(keyType); kind != typeOfImatrix {
