@@ -43,6 +43,8 @@ func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
 		return opts, usagef("--file is missing: a text is needed")
 	case opts.chunks < 0:
 		return opts, usagef("--chunks: %d is negative", opts.chunks)
+	case opts.chunks > countsMax:
+		return opts, usagef("--chunks: %d is more than %d", opts.chunks, countsMax)
 	case opts.ubatch < ubatchMeasured || opts.chunk < ubatchMeasured:
 		return opts, usagef("--ctx and --ubatch must be at least %d", ubatchMeasured)
 	}

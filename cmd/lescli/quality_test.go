@@ -45,6 +45,20 @@ func TestImatrixIsThatOfLlamaImatrix(t *testing.T) {
 	}
 }
 
+func TestQualityLooksAtAllModelsBeforeItReadsTheText(t *testing.T) {
+	_, stderr, code := lescli("quality", "-m", referenceModel, "-m", "/nowhere.gguf", "--ref", referenceModel, "-f", heldOut, "-c", "256", "--chunks", "2")
+	if code != exitError || stderr != "lescli: stat /nowhere.gguf: "+noSuchFile+"\n" {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestChunksBeyondWhatLlamaCountsAreRefused(t *testing.T) {
+	args := []string{"-m", referenceModel, "-f", heldOut, "--chunks", "4294967296"}
+	want := []string{"--chunks: 4294967296 is more than 1073741824"}
+	expectFailure(t, exitUsage, want, append([]string{"imatrix", "-o", filepath.Join(t.TempDir(), "out")}, args...)...)
+	expectFailure(t, exitUsage, want, append([]string{"quality", "--ref", referenceModel}, args...)...)
+}
+
 // imatrixParts are the keys of importance data, and all behind the metadata.
 func imatrixParts(t *testing.T, path string) (keys []string, data []byte) {
 	t.Helper()
