@@ -116,6 +116,25 @@ func TestReportReplacesRegularFilesOnly(t *testing.T) {
 	}
 }
 
+// Counts that do not fit 32 bits ended in an assertion of llama.cpp, or wrapped and
+// compared nothing, which was identical.
+func TestLimitsOfVerify(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"--gen: 9223372036854775807 is not between 0 and ", []string{"--gen", "9223372036854775807"}},
+		{"--gen: 4294967296 is not between 0 and ", []string{"--gen", "4294967296"}},
+		{"--seqs: 4294967296 is more than 256", []string{"--seqs", "4294967296"}},
+		{"--seqs: 257 is more than 256", []string{"--seqs", "257"}},
+		{"are more than 1073741824 tokens", []string{"--gen", "1073741824", "--prompt-tokens", "1"}},
+		{"of 256 sequences are more than", []string{"--gen", "10000000", "--seqs", "256"}},
+	} {
+		expectFailure(t, exitUsage, []string{c.want}, append([]string{"verify", "-m", model, "--les-slots", "2"}, c.args...)...)
+	}
+}
+
 func TestLimitsOfFlags(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
 	for _, flags := range [][]string{

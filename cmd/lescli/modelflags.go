@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/cores"
 )
 
@@ -66,6 +67,8 @@ func countMax(flag string) int {
 		return threadsMax
 	case "les-lookahead":
 		return lookaheadMax
+	case "seqs":
+		return llama.SeqsMax()
 	}
 	return countsMax
 }
