@@ -7,9 +7,10 @@
 //	predict  statistics of the lookahead
 //	tune     choosing between settings by the time of tokens
 //	sched    routed sets and guesses to hits, joins and reads
-//	trace    the last events, and files of routes, when asked for
+//	trace    files of recorded routes
 //	sim      recorded routes through policies, and the scheduler on a virtual clock
 //	warm     files that say what was hot
+//	outfile  files that are written whole or not at all
 //	plan     how the memory of a process is divided
 //	probe    how fast a file can be read, and what that implies
 //	dspark   how many drafted tokens a step verifies

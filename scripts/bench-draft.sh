@@ -8,8 +8,8 @@
 # OUT gets the tables and the JSON. What does not begin within LIMIT_SECONDS is
 # left out with a line.
 #
-# Environment: BENCH_MODEL (build/35b-a3b.gguf), ROUNDS (5 and 2), TOKENS (240 and
-# 64), LIMIT_SECONDS (3600).
+# Environment: BENCH_MODEL (build/35b-a3b.gguf), LIMIT_SECONDS (3600), and for all
+# tables at once ROUNDS and TOKENS, which are else those of docs/MEASURED.md.
 set -uo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -38,19 +38,26 @@ measure() {
 # sample, because arms of a model so small differ by where their memory lies.
 reference() {
     measure reference -m "$root/models/les-ref.gguf" --draft "$root/models/les-ref-dspark.gguf" -f "$root/models/heldout.txt" \
-        -p 128 -n "${TOKENS:-240}" -r "${ROUNDS:-5}" --warmup 64 --draft-temp 0.6 --draft-widths 1,2,3,5,7 \
+        -p 128 -n "${TOKENS:-240}" -r "${ROUNDS:-5}" --warmup 64 --draft-temp 0.6 --draft-widths 1,3,7 \
         --processes sample --sweep slots=off,0,2,8
 }
 
-# Arms of one bandwidth share a process, whose slots stay warm.
+# chance NAME ACCEPTANCE RATE TOKENS ROUNDS WIDTHS: arms of one bandwidth share a
+# process, whose slots stay warm.
+chance() {
+    measure "$1" -m "$large" --draft-type synthetic --draft-acceptance "$2" --draft-noise 0.1 \
+        -n "${TOKENS:-$4}" -r "${ROUNDS:-$5}" --warmup 8 --draft-widths "$6" --processes arm --les-slots 8 --bandwidth "$3"
+}
+
+# Wide steps are left out where they are far from paying.
 large() {
-    local rate chance
-    for chance in 0.7 0.9 0.5; do
-        for rate in none 1G; do
-            measure "large-$rate-$chance" -m "$large" --draft-type synthetic --draft-acceptance "$chance" --draft-noise 0.1 \
-                -n "${TOKENS:-64}" -r "${ROUNDS:-2}" --warmup 8 --draft-widths 1,3,7 --processes arm --les-slots 8 --bandwidth "$rate"
-        done
-    done
+    chance large-none-0.7 0.7 none 48 3 1,3
+    chance large-1G-0.7 0.7 1G 48 2 1,3,7
+    chance large-none-0.9 0.9 none 48 2 1,3,7
+    chance large-1G-0.9 0.9 1G 48 1 1,3,7
+    chance large-none-0.5 0.5 none 48 2 1,3
+    chance large-1G-0.5 0.5 1G 48 2 1,3
+    chance large-1G-0.5-120 0.5 1G 120 1 1
 }
 
 for part in "$@"; do

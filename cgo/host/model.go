@@ -15,6 +15,7 @@ import (
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/cgo/verify"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/les-project/les/lesext/plan"
 	"github.com/les-project/les/lesext/sched"
 )
@@ -69,7 +70,7 @@ func newModel(o options) (*model, error) {
 	m := &model{options: o, available: les.MemoryAvailable()}
 	var err error
 	if o.warm != "" {
-		if m.options.warm, err = checkWarm(o.warm); err != nil {
+		if m.options.warm, err = outfile.CheckReplaceable(o.warm, WarmKind); err != nil {
 			return nil, fmt.Errorf("warm: %w", err)
 		}
 	}

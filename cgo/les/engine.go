@@ -53,9 +53,14 @@ type Engine struct {
 	handle   cgo.Handle
 	capacity int // slots that the arena has addresses for
 
-	plan  atomic.Pointer[plan.Plan] // stored by Open and, with the lock held, by resize
+	plan atomic.Pointer[plan.Plan] // stored by Open and, with the lock held, by resize
+	// The lock of arena is a turn: one change of size at a time, none during and after
+	// Close. It is the one lock here that is held across calls into C and waits, since
+	// what it keeps apart are those calls, which give memory to slots and take it away.
+	// Nothing that computes, reads or schedules ever takes it, so that all that the
+	// holder waits for goes on: layers in progress, reads in flight, a step of populating.
 	arena struct {
-		sync.Mutex // one change of size at a time, none during and after Close
+		sync.Mutex
 		closed     bool
 		populating *populator // of the slots there are
 	}

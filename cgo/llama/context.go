@@ -29,6 +29,9 @@ type ContextParams struct {
 	Rollback int
 }
 
+// SeqsMax is the most sequences that a context can have.
+func SeqsMax() int { return int(C.llama_max_parallel_sequences()) }
+
 // Observer is a C function of the type ggml_backend_sched_eval_callback.
 type Observer unsafe.Pointer
 

@@ -8,6 +8,7 @@ package llama
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -21,6 +22,14 @@ type TensorInfo struct {
 	Off   int64    // from the start of the file
 	Bytes int64
 }
+
+// ErrNotGGUF is matched by errors of files that ggml cannot read.
+var ErrNotGGUF = errors.New("not a GGUF file")
+
+type notGGUFError struct{ path, reason string }
+
+func (e *notGGUFError) Error() string        { return fmt.Sprintf("%s: cannot read: %s", e.path, e.reason) }
+func (e *notGGUFError) Is(target error) bool { return target == ErrNotGGUF }
 
 // File is the metadata of one GGUF file, as ggml's own reader sees it.
 type File struct {
@@ -52,7 +61,7 @@ func OpenFile(path string) (*File, error) {
 		return nil, err
 	}
 	if ctx == nil {
-		return nil, fmt.Errorf("%s: cannot read: %s", path, reason)
+		return nil, &notGGUFError{path, reason}
 	}
 	file := &File{gguf: ctx, path: path}
 	if err := file.readTensors(info.Size()); err != nil {

@@ -21,6 +21,9 @@ import (
 	"github.com/les-project/les/cgo/llama"
 )
 
+// ModelKey says in importance data what their model is called.
+const ModelKey = C.LES_MEASURE_MODEL_KEY
+
 // Run is one measurement.
 type Run struct {
 	Context  *llama.Context

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+// Where importance data say what the model is called that they were collected from; missing where it has no name.
+#define LES_MEASURE_MODEL_KEY "les.imatrix.model"
+
 enum les_measure_what {
     LES_MEASURE_IMATRIX,    // writes importance data to file
     LES_MEASURE_PERPLEXITY, // writes the distributions to file, unless that is empty

@@ -1,5 +1,6 @@
 #include "standin.h"
 
+#undef gguf_write_to_file
 #undef llama_decode
 #undef exit
 
@@ -63,6 +64,15 @@ void les_measure_log(ggml_log_level, const char * format, ...) {
 
 void les_measure_exit() {
     throw std::runtime_error("it gave up");
+}
+
+// Upstream's importance data say nothing of their model, and names and shapes do not tell a model from its finetune.
+bool les_measure_write(gguf_context * gguf, const char * name, bool only_meta) {
+    char model[512];
+    if (llama_model_meta_val_str(llama_get_model(g_run.request->lctx), "general.name", model, sizeof(model)) > 0) {
+        gguf_set_val_str(gguf, LES_MEASURE_MODEL_KEY, model);
+    }
+    return gguf_write_to_file(gguf, name, only_meta);
 }
 
 int32_t les_measure_decode(llama_context * lctx, llama_batch batch) {

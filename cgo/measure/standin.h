@@ -31,6 +31,7 @@ bool les_measure_params(common_params & params);
 std::unique_ptr<les_measure_session> les_measure_init(const common_params & params);
 void les_measure_log(ggml_log_level level, const char * format, ...) __attribute__((format(printf, 2, 3)));
 [[noreturn]] void les_measure_exit();
+bool les_measure_write(gguf_context * gguf, const char * name, bool only_meta);
 int32_t les_measure_decode(llama_context * lctx, llama_batch batch);
 std::vector<llama_token> les_measure_tokenize(const llama_context * lctx, const std::string & text, bool add_special, bool parse_special = false);
 void les_measure_batch_clear(llama_batch & batch);
@@ -53,4 +54,5 @@ void les_measure_batch_add(llama_batch & batch, llama_token id, llama_pos pos, c
 #define llama_backend_free()                     ((void) 0)
 #define llama_numa_init(numa)                    ((void) 0)
 #define llama_perf_context_print(lctx)           ((void) 0)
+#define gguf_write_to_file                       les_measure_write
 #define exit(code)                               les_measure_exit()

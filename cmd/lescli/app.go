@@ -11,7 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Exit codes.
+// Exit codes. A program that a signal asked to stop has another one: see
+// caughtSignal.
 const (
 	exitOK    = 0
 	exitError = 1
@@ -26,9 +27,11 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// silentError ends the program with exit code 1 after the command has said
-// everything itself.
+// silentError ends the program with the exit code of what it wraps, after the
+// command has said everything itself.
 type silentError struct{ error }
+
+func (e silentError) Unwrap() error { return e.error }
 
 // newApp builds the program. Commands print through the app's writers only.
 func newApp(stdout, stderr io.Writer) *cli.App {
@@ -66,16 +69,19 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		command.Flags = append(command.Flags, &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print llama.cpp's log"})
 		command.Before = setLog
 	}
-	err := app.Run(flagsFirst(app, args))
+	ctx, caught := withCaught(context.Background())
+	err := app.RunContext(ctx, flagsFirst(app, args))
 	var usage usageError
 	var silent silentError
 	switch {
 	case err == nil:
 		return exitOK
+	case isInterruption(err):
+		if !errors.As(err, &silent) {
+			fmt.Fprintln(stderr, "lescli: interrupted")
+		}
+		return caught.exitCode()
 	case errors.As(err, &silent):
-		return exitError
-	case errors.Is(err, context.Canceled), errors.Is(err, llama.ErrCancelled):
-		fmt.Fprintln(stderr, "lescli: interrupted")
 		return exitError
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "lescli: %v\n", err)

@@ -59,9 +59,17 @@ func onePath(c *cli.Context, what string) (string, error) {
 	case 0:
 		return "", usagef("%s: %s is missing", c.Command.Name, what)
 	case 1:
-		return c.Args().First(), nil
+		return c.Args().First(), checkNamed(c, what, c.Args().First())
 	}
 	return "", usagef("%s: unexpected argument %q", c.Command.Name, c.Args().Get(1))
+}
+
+// checkNamed refuses an argument that names nothing.
+func checkNamed(c *cli.Context, what, name string) error {
+	if name == "" {
+		return usagef("%s: %s is empty", c.Command.Name, what)
+	}
+	return nil
 }
 
 // noArguments refuses positional arguments.

@@ -74,7 +74,7 @@ type benchOptions struct {
 }
 
 func parseBench(c *cli.Context) (opts benchOptions, err error) {
-	err = errors.Join(noArguments(c), checkCounts(c, "threads", "ubatch", "repetitions"), checkReport(c))
+	err = errors.Join(noArguments(c), checkCounts(c, "threads", "ubatch", "repetitions"), checkFlagsNamed(c, "file"), checkReport(c))
 	if err != nil {
 		return opts, err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
@@ -73,11 +72,11 @@ func (b *benchmark) open() (_ benchOpened, err error) {
 // readTextTokens reads a text that must be long enough for every sample to
 // have tokens of its own.
 func readTextTokens(model *llama.Model, settings benchSettings) ([]llama.Token, error) {
-	text, err := os.ReadFile(settings.Text)
+	text, err := readText("file", settings.Text)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := model.Tokenize(string(text), false)
+	tokens, err := model.Tokenize(text, false)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", settings.Text, err)
 	}

@@ -261,7 +261,7 @@ func (r *benchRun) addFlash(files map[string]*modelFile) {
 		limits := arm.limits()
 		limits.memoryBytes = 0
 		r.flash = append(r.flash, &flashRun{limits: limits, log: r.log, probe: probeSettings{
-			Paths: file.paths, Bytes: file.layers[0].bytes / int64(max(1, file.layers[0].experts)),
+			Paths: file.paths, Bytes: probeBytes(file.layers[0].bytes / int64(max(1, file.layers[0].experts))),
 			Depths: probeDepths, Seconds: probeSeconds,
 		}})
 	}
@@ -284,7 +284,7 @@ func (f *flashRun) sample(ctx context.Context, round int) error {
 		return err
 	}
 	settings := f.probe
-	settings.Seed = uint64(round)
+	settings.Turn = int64(round)
 	reply, err := process.ask(workerRequest{Probe: &settings})
 	if err = errors.Join(err, process.close()); err != nil {
 		return fmt.Errorf("bandwidth of %s: %w", settings.Paths[0], err)

@@ -103,8 +103,7 @@ func (w *benchWorker) answer(line []byte) (reply workerReply) {
 		reply, err = w.do(request)
 	}
 	if err != nil {
-		interrupted := errors.Is(err, context.Canceled) || errors.Is(err, llama.ErrCancelled)
-		return workerReply{Error: err.Error(), Interrupted: interrupted}
+		return workerReply{Error: err.Error(), Interrupted: isInterruption(err)}
 	}
 	return reply
 }
@@ -127,7 +126,7 @@ func (w *benchWorker) do(request workerRequest) (reply workerReply, err error) {
 		reply.Recorded, err = w.bench.record(*request.Record)
 	case request.Probe != nil:
 		var result probeResult
-		result, err = request.Probe.run(w.log)
+		result, err = request.Probe.run(w.ctx, w.log)
 		reply.Probe = &result
 	default:
 		err = errors.New("a request asks for nothing that can be done")

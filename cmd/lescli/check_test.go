@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/cmd/lescli/internal/repack"
+	"github.com/les-project/les/lesext/layout"
 )
 
 // flip changes one byte of a file.
@@ -94,6 +96,40 @@ func TestFileThatCannotBeGivenBackIsDamaged(t *testing.T) {
 	want := []string{path, "does not give the original back"}
 	expectFailure(t, exitError, want, "check", path)
 	expectFailure(t, exitError, want, "unpack", path, filepath.Join(t.TempDir(), "out"))
+}
+
+// TestFileOfAnotherSizeIsNotAsItWasWritten appends to a file that is else whole.
+// llama.cpp never looks there, so only check minds.
+func TestFileOfAnotherSizeIsNotAsItWasWritten(t *testing.T) {
+	path := repacked(t, tinyModel(t, "tiny-qwen3moe"))
+	whole := mustRead(t, path)
+	for _, more := range []int{1, 5000} {
+		if err := os.WriteFile(path, append(bytes.Clone(whole), make([]byte, more)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("%s: has %d bytes, it was written with %d", path, len(whole)+more, len(whole))
+		expectFailure(t, exitError, []string{want}, "check", path)
+	}
+	if _, stderr, code := lescli("run", "-m", path, "-p", "x", "-n", "1"); code != exitOK {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+// TestAbsurdSizeOfTheOriginalIsRefused has the work of check and unpack bounded by
+// the file, not by what its metadata say.
+func TestAbsurdSizeOfTheOriginalIsRefused(t *testing.T) {
+	path := repacked(t, tinyModel(t, "tiny-qwen3moe"))
+	data := mustRead(t, path)
+	at := bytes.Index(data, []byte(layout.KeyBytes)) + len(layout.KeyBytes) + 4 // behind its type
+	for _, absurd := range []uint64{1 << 33, 1 << 60, 1<<63 - 1} {
+		binary.LittleEndian.PutUint64(data[at:], absurd)
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{path, fmt.Sprintf("%s is %d", layout.KeyBytes, absurd)}
+		expectFailure(t, exitError, want, "check", path)
+		expectFailure(t, exitError, want, "unpack", path, filepath.Join(t.TempDir(), "out"))
+	}
 }
 
 func TestListOfDamageIsBounded(t *testing.T) {

@@ -69,9 +69,6 @@ func runDoctor(c *cli.Context) error {
 		if path, err = onePath(c, "PATH"); err != nil {
 			return err
 		}
-		if path == "" {
-			return usagef("doctor: PATH is empty")
-		}
 	}
 	seconds := c.Int("seconds")
 	if seconds < 1 || seconds > doctorSecondsMax {
@@ -184,7 +181,7 @@ func (d *diagnosis) measureWay(ctx context.Context, file *probeFile, options rea
 	defer func() { err = errors.Join(err, files.Close()) }()
 	begin := time.Now()
 	config := probe.Config{
-		Reader: files, FileBytes: file.bytes, Direct: !options.Buffered, BudgetNS: int64(budget),
+		Reader: files, FileBytes: files.Sizes(), Direct: !options.Buffered, BudgetNS: int64(budget),
 		Now: func() int64 { return int64(time.Since(begin)) },
 		Progress: func(done, all int, s probe.Sample) {
 			line.show("doctor: %s reads, %d of %d: %d KiB, %d in flight, %s/s",

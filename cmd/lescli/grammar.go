@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/les-project/les/cgo/draft"
@@ -16,21 +15,25 @@ func readGrammar(c *cli.Context) (string, error) {
 	case c.IsSet("grammar-file") && c.IsSet("json-schema"):
 		return "", usagef("--grammar-file and --json-schema contradict")
 	case c.IsSet("grammar-file"):
-		text, err := os.ReadFile(file)
-		if err == nil && len(strings.TrimSpace(string(text))) == 0 {
+		text, err := readText("grammar-file", file)
+		switch {
+		case err != nil:
+		case len(strings.TrimSpace(text)) == 0:
 			err = fmt.Errorf("%s: the grammar is empty", file)
+		case strings.ContainsRune(text, 0):
+			err = fmt.Errorf("%s: holds NUL bytes; it is not a grammar", file)
 		}
-		return string(text), err
+		return text, err
 	case !c.IsSet("json-schema"):
 		return "", nil
 	}
 	name := "--json-schema"
 	if path, isFile := strings.CutPrefix(schema, "@"); isFile {
-		text, err := os.ReadFile(path)
+		text, err := readText("json-schema", path)
 		if err != nil {
 			return "", err
 		}
-		name, schema = path, string(text)
+		name, schema = path, text
 	}
 	grammar, err := draft.Grammar(schema)
 	if err != nil {

@@ -30,6 +30,56 @@ func TestModelThatIsAPipeIsRefused(t *testing.T) {
 	expectFailure(t, exitError, []string{pipe, "not a regular file"}, "inspect", pipe)
 }
 
+// A name that is empty names nothing, and is told of before any work is done.
+func TestEmptyNamesAreRefused(t *testing.T) {
+	model, out := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "out")
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"inspect: MODEL is empty", []string{"inspect", ""}},
+		{"check: MODEL is empty", []string{"check", ""}},
+		{"replay: FILE is empty", []string{"replay", ""}},
+		{"synth: OUT is empty", []string{"synth", "", "--preset", "tiny-qwen3moe"}},
+		{"repack: IN is empty", []string{"repack", "", out}},
+		{"repack: OUT is empty", []string{"repack", model, ""}},
+		{"unpack: OUT is empty", []string{"unpack", repacked(t, model), ""}},
+		{"quantize: IN is empty", []string{"quantize", "", "--dry-run"}},
+		{"--file is empty", []string{"run", "-m", model, "-f", ""}},
+		{"--lora is empty", []string{"run", "-m", model, "-p", "x", "--lora", ""}},
+		{"--lora is empty", []string{"verify", "-m", model, "--lora", ""}},
+		{"--json is empty", []string{"run", "-m", model, "-p", "x", "--json", ""}},
+		{"--html is empty", []string{"bench", "-m", model, "--html", ""}},
+		{"--file is empty", []string{"bench", "-m", model, "-f", ""}},
+		{"--grammar-file is empty", []string{"run", "-m", model, "-p", "x", "--grammar-file", ""}},
+		{"--json-schema is empty", []string{"run", "-m", model, "-p", "x", "--json-schema", "@"}},
+	} {
+		expectFailure(t, exitUsage, []string{c.want}, c.args...)
+	}
+}
+
+func TestGrammarThatIsNoTextIsNamed(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	_, stderr, code := lescli("run", "-m", model, "-p", "x", "--grammar-file", model)
+	if code != exitError || stderr != "lescli: "+model+": holds NUL bytes; it is not a grammar\n" {
+		t.Errorf("exit code %d, %d bytes: %.200s", code, len(stderr), stderr)
+	}
+}
+
+// A device has no end; what was read of it filled the memory of the machine.
+func TestTextWithoutAnEndIsRefused(t *testing.T) {
+	model, out := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "out")
+	want := "/dev/zero has more than 128.00 MiB"
+	for flag, args := range map[string][]string{
+		"--file":         {"run", "-m", model, "-f", "/dev/zero"},
+		"--grammar-file": {"run", "-m", model, "-p", "x", "--grammar-file", "/dev/zero"},
+		"--json-schema":  {"run", "-m", model, "-p", "x", "--json-schema", "@/dev/zero"},
+		"--file: /dev":   {"imatrix", "-m", model, "-f", "/dev/zero", "-o", out},
+	} {
+		expectFailure(t, exitError, []string{flag, want}, args...)
+	}
+}
+
 // A report goes through a link to its target, and into a pipe as it is.
 func TestReportReplacesRegularFilesOnly(t *testing.T) {
 	dir := t.TempDir()
@@ -63,6 +113,25 @@ func TestReportReplacesRegularFilesOnly(t *testing.T) {
 	}
 	if got := <-read; !strings.Contains(got, `"b": 2`) {
 		t.Errorf("pipe carried %q", got)
+	}
+}
+
+// Counts that do not fit 32 bits ended in an assertion of llama.cpp, or wrapped and
+// compared nothing, which was identical.
+func TestLimitsOfVerify(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"--gen: 9223372036854775807 is not between 0 and ", []string{"--gen", "9223372036854775807"}},
+		{"--gen: 4294967296 is not between 0 and ", []string{"--gen", "4294967296"}},
+		{"--seqs: 4294967296 is more than 256", []string{"--seqs", "4294967296"}},
+		{"--seqs: 257 is more than 256", []string{"--seqs", "257"}},
+		{"are more than 1073741824 tokens", []string{"--gen", "1073741824", "--prompt-tokens", "1"}},
+		{"of 256 sequences are more than", []string{"--gen", "10000000", "--seqs", "256"}},
+	} {
+		expectFailure(t, exitUsage, []string{c.want}, append([]string{"verify", "-m", model, "--les-slots", "2"}, c.args...)...)
 	}
 }
 

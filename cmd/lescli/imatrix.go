@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/les-project/les/cgo/measure"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/cmd/lescli/internal/quantize"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -41,7 +42,10 @@ func runImatrix(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkNew("out", c.String("out"), c.Bool("force"), path); err != nil {
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	if err := checkNew("out", c.String("out"), c.Bool("force"), path, opts.name); err != nil {
 		return err
 	}
 	ctx, release := interruptible(c.Context)
@@ -71,7 +75,7 @@ func collect(ctx context.Context, c *cli.Context, opts measureOptions, path stri
 	}
 	defer func() {
 		if err != nil {
-			part.discard()
+			part.Discard()
 		}
 	}()
 	m, err := opts.open(ctx, c, path, measure.Observer())
@@ -79,7 +83,7 @@ func collect(ctx context.Context, c *cli.Context, opts measureOptions, path stri
 		return nil, err
 	}
 	defer m.Close()
-	m.File = part.Name()
+	m.File = part.PartPath()
 	if err := m.result(m.Imatrix(ctx)); err != nil {
 		return nil, err
 	}
@@ -94,13 +98,13 @@ func collect(ctx context.Context, c *cli.Context, opts measureOptions, path stri
 // not write all of it. A file that is cut off is the disk's fault if there is no
 // room for the rest.
 func readBack(part *partFile, bytes int64) (*quantize.Imatrix, error) {
-	imatrix, err := quantize.ReadImatrix(part.Name())
+	imatrix, err := quantize.ReadImatrix(part.PartPath())
 	if err == nil {
 		return imatrix, nil
 	}
-	if info, statErr := part.Stat(); statErr == nil && info.Size() < bytes {
-		if full := outfile.CheckSpace(part.name, bytes-info.Size()); full != nil {
-			return nil, fmt.Errorf("%s was cut off after %d bytes: %w", part.name, info.Size(), full)
+	if written, sizeErr := part.Bytes(); sizeErr == nil && written < bytes {
+		if full := outfile.CheckSpace(part.Path(), bytes-written); full != nil {
+			return nil, fmt.Errorf("%s was cut off after %d bytes: %w", part.Path(), written, full)
 		}
 	}
 	return nil, fmt.Errorf("what was written does not read back: %w", err)
@@ -155,7 +159,7 @@ func unseenText(counts []int64) string {
 }
 
 // checkNew refuses an output that is there, unless force is set, and always the
-// input.
+// inputs, which are there.
 func checkNew(flag, out string, force bool, inputs ...string) error {
 	if err := outfile.Check(out, force, inputs...); err != nil {
 		return fmt.Errorf("--%s: %w", flag, err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,12 +25,39 @@ func signalSoon(t *testing.T, signal syscall.Signal) {
 	t.Cleanup(func() { timer.Stop() })
 }
 
-func TestInterruptEndsARunWithItsSummary(t *testing.T) {
+// stopped is the exit code of a program that a signal asked to stop.
+func stopped(signal syscall.Signal) int { return 128 + int(signal) }
+
+// signaller sends this process a signal once so many pieces of text were written.
+type signaller struct {
+	signal syscall.Signal
+	pieces int
+}
+
+func (s *signaller) Write(p []byte) (int, error) {
+	if s.pieces--; s.pieces == 0 {
+		syscall.Kill(os.Getpid(), s.signal)
+	}
+	return len(p), nil
+}
+
+func TestSignalEndsARunWithItsSummaryAndItsFiles(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	interruptSoon(t)
-	_, stderr, code := lescli("run", "-m", model, "-p", "Hello", "-n", "1000000", "-c", "1000000", "--les-slots", "2")
-	if code != exitOK || !strings.Contains(stderr, "stopped: interrupted") || !strings.Contains(stderr, "decode: ") {
-		t.Errorf("exit code %d: %s", code, stderr)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		dir := t.TempDir()
+		warmFile, report := filepath.Join(dir, "warm"), filepath.Join(dir, "report.json")
+		var stderr bytes.Buffer
+		code := realMain([]string{"lescli", "run", "-m", model, "-p", "Hello", "-n", "1000000", "-c", "50000", "--les-slots", "2",
+			"--les-warm", warmFile, "--json", report}, &signaller{signal, 5}, &stderr)
+		if code != stopped(signal) || !strings.Contains(stderr.String(), "stopped: interrupted") || !strings.Contains(stderr.String(), "decode: ") {
+			t.Errorf("%v: exit code %d: %s", signal, code, &stderr)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+			t.Errorf("%v: there are %v, %v", signal, entries, err)
+		}
+		if !strings.Contains(string(mustRead(t, report)), `"stop": "interrupted"`) || len(mustRead(t, warmFile)) == 0 {
+			t.Errorf("%v: the report is %s", signal, mustRead(t, report))
+		}
 	}
 }
 
@@ -39,7 +67,7 @@ func TestInterruptEndsAMeasurementAndLeavesNothing(t *testing.T) {
 	for _, args := range [][]string{{"bench", "-n", "100000"}, {"bench", "-n", "100000", "--sweep", "slots=0,1"}, {"verify", "--gen", "100000"}} {
 		interruptSoon(t)
 		stdout, stderr, code := lescli(append(args, "-m", model)...)
-		if code != exitError || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
+		if code != stopped(syscall.SIGINT) || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
 			t.Errorf("%s: exit code %d: %s%s", args[0], code, stdout, stderr)
 		}
 	}
@@ -53,7 +81,7 @@ func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		signalSoon(t, signal)
 		stdout, stderr, code := lescli("bench", "-m", model, "-n", "100000", "--sweep", "slots=0,1")
-		if code != exitError || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
+		if code != stopped(signal) || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
 			t.Errorf("%v: exit code %d: %s%s", signal, code, stdout, stderr)
 		}
 	}
@@ -63,26 +91,19 @@ func TestSignalsLeaveNoUnfinishedFile(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		dir := t.TempDir()
+		t.Setenv("TMPDIR", dir)
 		for _, args := range [][]string{
 			{"trace", "-m", model, "-o", filepath.Join(dir, "routes.trace"), "-n", "1000000"}, {"doctor", "--seconds", "60", dir},
+			{"verify", "-m", model, "--gen", "100000"},
 		} {
 			signalSoon(t, signal)
 			stdout, stderr, code := lescli(args...)
-			if code != exitError || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
+			if code != stopped(signal) || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
 				t.Errorf("%s, %v: exit code %d: %s%s", args[0], signal, code, stdout, stderr)
 			}
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 				t.Errorf("%s, %v: left behind: %v, %v", args[0], signal, entries, err)
 			}
 		}
-	}
-}
-
-func TestHangupEndsARunWithItsSummary(t *testing.T) {
-	model := tinyModel(t, "tiny-qwen3moe")
-	signalSoon(t, syscall.SIGHUP)
-	_, stderr, code := lescli("run", "-m", model, "-p", "Hello", "-n", "1000000", "-c", "1000000", "--les-slots", "2")
-	if code != exitOK || !strings.Contains(stderr, "stopped: interrupted") {
-		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/les-project/les/cgo/les"
 	"github.com/urfave/cli/v2"
 )
 
@@ -131,13 +132,38 @@ func (l *launch) plan(c *cli.Context) error {
 	if l.has(contextFlags) {
 		return nil
 	}
-	tokens, err := affordableContext(path)
+	return l.planContext(path)
+}
+
+// planContext chooses a context.
+func (l *launch) planContext(path string) error {
+	budget := l.budget()
+	tokens, err := affordableContext(path, budget)
 	if err != nil {
 		return err
 	}
+	reason := ""
+	if budget == 0 {
+		reason = ", as the system does not tell how much memory there is"
+	}
 	l.args = append(l.args, "-c", strconv.Itoa(tokens))
-	l.notes = append(l.notes, fmt.Sprintf("a context of %d tokens; -c takes another one", tokens))
+	l.notes = append(l.notes, fmt.Sprintf("a context of %d tokens%s; -c takes another one", tokens, reason))
 	return nil
+}
+
+// budget is what the program will plan for, as it finds it: from its flag, its
+// environment or the memory there is. It is 0 where the system does not tell. What
+// is no size is left to the program to refuse.
+func (l *launch) budget() int64 {
+	text, given := l.value([]string{"--les-budget"})
+	if !given && !l.has([]string{"--les-slots"}) {
+		text = os.Getenv("LES_BUDGET")
+	}
+	if budget, err := les.ParseSize(text); err == nil {
+		return budget
+	}
+	budget, _ := memoryForProcess()
+	return budget
 }
 
 // start becomes the program, which is beside this one.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
 	"io"
 	"os"
 	"slices"
@@ -47,6 +49,50 @@ func TestLaunchChoosesWhatIsNotSaid(t *testing.T) {
 	t.Setenv("LES", "off")
 	if got := planned(t, "-m", experts, "-c", "9").args; slices.Contains(got, "--les") {
 		t.Errorf("the environment says off, and %q is asked for", got)
+	}
+}
+
+// longModel is a model that was trained for long contexts, of 2 KiB a token.
+func longModel(t *testing.T) string {
+	t.Helper()
+	path := tinyModel(t, "tiny-qwen3moe")
+	data, key := mustRead(t, path), []byte("context_length")
+	binary.LittleEndian.PutUint32(data[bytes.Index(data, key)+len(key)+4:], 1<<18) // behind its type
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestContextFollowsTheBudgetThatIsGiven(t *testing.T) {
+	t.Setenv("LES", "")
+	model := longModel(t)
+	for _, c := range []struct {
+		env  string
+		args []string
+		want string
+	}{
+		{"", []string{"--les-budget", "1G"}, "32768"},
+		{"", []string{"--les-budget=300M"}, "16384"},
+		{"64M", []string{"--les-budget", "300M"}, "16384"},
+		{"64M", nil, "4096"},
+		{"64M", []string{"--les-slots", "2"}, "32768"}, // of the memory there is, which is more
+	} {
+		t.Setenv("LES_BUDGET", c.env)
+		got := planned(t, append([]string{"-m", model}, c.args...)...).args
+		if at := slices.Index(got, "-c"); at < 0 || got[at+1] != c.want {
+			t.Errorf("%q, LES_BUDGET=%s: %q, want %s", c.args, c.env, got, c.want)
+		}
+	}
+}
+
+// Nobody knows then what a context may take, so it is short, but never longer than
+// the model was trained for.
+func TestContextWithoutAKnownBudgetIsTheLeast(t *testing.T) {
+	for model, want := range map[string]int{longModel(t): contextLeast, referenceModel: 1024} {
+		if got, err := affordableContext(model, 0); err != nil || got != want {
+			t.Errorf("%s: %d tokens, %v, want %d", model, got, err, want)
+		}
 	}
 }
 

@@ -17,12 +17,9 @@ const (
 )
 
 // affordableContext is the longest context, by powers of two, that takes little of
-// the memory there is and that the model was trained for.
-func affordableContext(path string) (int, error) {
-	budget, err := memoryForProcess()
-	if err != nil {
-		return contextLeast, nil // the program's own plan will tell
-	}
+// the budget and that the model was trained for. A budget that is not known, 0,
+// buys the least.
+func affordableContext(path string, budget int64) (int, error) {
 	model, err := llama.LoadModel(path, llama.ModelParams{NoAlloc: true})
 	if err != nil {
 		return 0, err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
@@ -44,17 +43,18 @@ func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
 		return opts, usagef("--file is missing: a text is needed")
 	case opts.chunks < 0:
 		return opts, usagef("--chunks: %d is negative", opts.chunks)
+	case opts.chunks > countsMax:
+		return opts, usagef("--chunks: %d is more than %d", opts.chunks, countsMax)
 	case opts.ubatch < ubatchMeasured || opts.chunk < ubatchMeasured:
 		return opts, usagef("--ctx and --ubatch must be at least %d", ubatchMeasured)
 	}
 	if opts.les, err = parseLES(c); err != nil {
 		return opts, err
 	}
-	text, err := os.ReadFile(opts.name)
-	if err != nil {
+	if opts.text, err = readText("file", opts.name); err != nil {
 		return opts, err
 	}
-	if opts.text = string(text); strings.ContainsRune(opts.text, 0) {
+	if strings.ContainsRune(opts.text, 0) {
 		return opts, fmt.Errorf("%s: holds NUL bytes; it is not a text", opts.name)
 	}
 	return opts, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/cores"
 )
 
@@ -42,6 +43,16 @@ func ubatchFlag() cli.Flag {
 	return &cli.IntFlag{Name: "ubatch", Aliases: []string{"ub"}, Value: 512, Usage: "tokens of a prompt computed at once"}
 }
 
+// checkFlagsNamed refuses flags that are given with nothing for a value.
+func checkFlagsNamed(c *cli.Context, flags ...string) error {
+	for _, flag := range flags {
+		if c.IsSet(flag) && c.String(flag) == "" {
+			return usagef("--%s is empty", flag)
+		}
+	}
+	return nil
+}
+
 // countsMax keeps counts from wrapping where C has 32 bits; threadsMax is
 // ggml's own limit; of layers ahead, the next one's router is all that is asked.
 const (
@@ -56,6 +67,8 @@ func countMax(flag string) int {
 		return threadsMax
 	case "les-lookahead":
 		return lookaheadMax
+	case "seqs":
+		return llama.SeqsMax()
 	}
 	return countsMax
 }

@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/les-project/les/cgo/measure"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -87,6 +87,11 @@ func measureQuality(ctx context.Context, c *cli.Context, opts measureOptions, mo
 	}
 	defer os.RemoveAll(dir)
 	q := &qualityRun{ctx: ctx, c: c, opts: opts, file: filepath.Join(dir, "distributions")}
+	for _, path := range models { // before hours with the reference
+		if _, err := readModelFile(path); err != nil {
+			return nil, err
+		}
+	}
 	report := &qualityReport{Text: opts.name, Chunk: opts.chunk}
 	if report.Ref, err = q.reference(c.String("ref")); err != nil {
 		return nil, err

@@ -6,8 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cgo/measure"
 )
 
 // Collected streamed, resident and by llama-imatrix, the data are the same bytes
@@ -33,9 +37,37 @@ func TestImatrixIsThatOfLlamaImatrix(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	// 512 tokens at once would be four chunks; llama-imatrix was told to take one.
-	if got := mustRead(t, tinyImatrix(t, referenceModel, "-ub", "128")); !bytes.Equal(got, mustRead(t, want)) {
-		t.Error("the data differ from llama-imatrix's")
+	got := tinyImatrix(t, referenceModel, "-ub", "128")
+	gotKeys, gotData := imatrixParts(t, got)
+	wantKeys, wantData := imatrixParts(t, want)
+	if !slices.Equal(gotKeys, append(wantKeys, measure.ModelKey)) || !bytes.Equal(gotData, wantData) {
+		t.Errorf("the data differ from llama-imatrix's; keys are %q, want %q", gotKeys, wantKeys)
 	}
+}
+
+func TestQualityLooksAtAllModelsBeforeItReadsTheText(t *testing.T) {
+	_, stderr, code := lescli("quality", "-m", referenceModel, "-m", "/nowhere.gguf", "--ref", referenceModel, "-f", heldOut, "-c", "256", "--chunks", "2")
+	if code != exitError || stderr != "lescli: stat /nowhere.gguf: "+noSuchFile+"\n" {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
+func TestChunksBeyondWhatLlamaCountsAreRefused(t *testing.T) {
+	args := []string{"-m", referenceModel, "-f", heldOut, "--chunks", "4294967296"}
+	want := []string{"--chunks: 4294967296 is more than 1073741824"}
+	expectFailure(t, exitUsage, want, append([]string{"imatrix", "-o", filepath.Join(t.TempDir(), "out")}, args...)...)
+	expectFailure(t, exitUsage, want, append([]string{"quality", "--ref", referenceModel}, args...)...)
+}
+
+// imatrixParts are the keys of importance data, and all behind the metadata.
+func imatrixParts(t *testing.T, path string) (keys []string, data []byte) {
+	t.Helper()
+	file, err := llama.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	return file.Keys(), mustRead(t, path)[file.DataOff():]
 }
 
 func TestImatrixSaysWhichExpertsWereSeen(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/cmd/lescli/internal/quantize"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -103,12 +103,10 @@ func mixTypes(ctx context.Context, c *cli.Context, in string, opts quantize.Opti
 // in the end is refused before anything is measured.
 func quantizePaths(c *cli.Context) (in, out string, err error) {
 	if c.Bool("dry-run") && c.NArg() == 1 {
-		return c.Args().First(), "", nil
+		in, err = onePath(c, "IN")
+		return in, "", err
 	}
 	in, out, err = inAndOut(c)
-	if err == nil && out == "" {
-		err = usagef("quantize: OUT is empty")
-	}
 	if err == nil && !c.Bool("dry-run") {
 		err = outfile.Check(out, c.Bool("force"), in)
 	}

@@ -161,6 +161,37 @@ func TestQuantizeRefuses(t *testing.T) {
 	}
 }
 
+func TestImportanceDataDoNotReplaceWhatTheyAreMadeFrom(t *testing.T) {
+	model, text := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "text")
+	before := mustRead(t, heldOut)
+	if err := os.WriteFile(text, before, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, input := range []string{model, text} {
+		expectFailure(t, exitError, []string{"--out", input, "is the same file as the input"}, "imatrix", "-m", model, "-f", text, "-o", input, "--force")
+	}
+	if !bytes.Equal(mustRead(t, text), before) {
+		t.Error("the text has changed")
+	}
+	expectFailure(t, exitError, []string{"lescli: stat /nowhere.gguf"}, "imatrix", "-m", "/nowhere.gguf", "-f", text, "-o", text+".gguf")
+}
+
+// Names and shapes of a finetune are those of its model; what they are called is not.
+func TestImportanceDataOfAnotherModelOfTheSameShapeAreNamed(t *testing.T) {
+	imatrix, other := tinyImatrix(t, referenceModel), filepath.Join(t.TempDir(), "other.gguf")
+	data := bytes.Replace(mustRead(t, referenceModel), []byte("les-ref-go-moe"), []byte("les-ref-finely"), 1)
+	if err := os.WriteFile(other, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for model, want := range map[string]bool{referenceModel: false, other: true} {
+		stdout, stderr, code := lescli("quantize", model, "--dry-run", "--imatrix", imatrix, "--allow-requantize")
+		warned := strings.Contains(stdout, `warning: the importance data are of a model called "les-ref-go-moe", this one is called "les-ref-finely"`)
+		if code != exitOK || warned != want {
+			t.Errorf("%s: exit code %d: %s%s", model, code, stdout, stderr)
+		}
+	}
+}
+
 // Importance data of another model, of no model and with values that are none.
 func TestExpertsWithoutDataNeedingThemFallBack(t *testing.T) {
 	imatrix := tinyImatrix(t, tinyModel(t, "tiny-qwen3moe"))

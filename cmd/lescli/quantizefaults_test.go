@@ -236,7 +236,7 @@ func TestImatrixOnAFullDiskSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer part.discard()
+	defer part.Discard()
 	if _, err := part.Write(make([]byte, 1<<20)); err == nil {
 		t.Fatal("the disk is not full")
 	}

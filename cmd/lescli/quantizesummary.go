@@ -139,6 +139,9 @@ func printImportance(out io.Writer, q *quantize.Quantizer, imatrix *quantize.Ima
 	}
 	var without []string
 	fmt.Fprintf(out, "importance data: %s, of %d chunks of text\n", imatrix.Path, imatrix.Chunks)
+	if name := q.ModelName(); imatrix.Model != "" && name != "" && imatrix.Model != name {
+		fmt.Fprintf(out, "warning: the importance data are of a model called %q, this one is called %q\n", imatrix.Model, name)
+	}
 	for _, t := range q.Tensors {
 		switch {
 		case !t.Expert, t.From == t.Type: // copied, whatever the data

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/les-project/les/cmd/lescli/internal/repack"
@@ -63,20 +60,10 @@ func inAndOut(c *cli.Context) (in, out string, err error) {
 	case 1:
 		err = usagef("%s: OUT is missing", c.Command.Name)
 	case 2:
-		return c.Args().Get(0), c.Args().Get(1), nil
+		in, out = c.Args().Get(0), c.Args().Get(1)
+		return in, out, errors.Join(checkNamed(c, "IN", in), checkNamed(c, "OUT", out))
 	default:
 		err = usagef("%s: unexpected argument %q", c.Command.Name, c.Args().Get(2))
 	}
 	return "", "", err
-}
-
-// interruptible ends the context with the signals that ask a program to stop,
-// so that it removes what it has not finished. A hangup stays ignored under
-// nohup.
-func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signal.NotifyContext(ctx, signals...)
 }

@@ -142,7 +142,7 @@ func TestSignalLeavesNothingUnderTheFinalName(t *testing.T) {
 		if killed != (len(entries) == 1) || killed && !strings.HasSuffix(entries[0].Name(), ".part") {
 			t.Errorf("%v leaves %v", signal, entries)
 		}
-		if !killed && (command.ProcessState.ExitCode() != exitError || !strings.Contains(stderr.String(), "lescli: interrupted")) {
+		if !killed && (command.ProcessState.ExitCode() != stopped(signal) || !strings.Contains(stderr.String(), "lescli: interrupted")) {
 			t.Errorf("%v: exit code %d: %s", signal, command.ProcessState.ExitCode(), stderr.String())
 		}
 	}

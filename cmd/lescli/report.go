@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -20,6 +21,9 @@ func jsonFlag() cli.Flag {
 func checkReport(c *cli.Context) error {
 	for _, flag := range []string{"json", "html"} {
 		name := c.String(flag)
+		if err := checkFlagsNamed(c, flag); err != nil {
+			return err
+		}
 		if name == "" {
 			continue
 		}
@@ -29,14 +33,9 @@ func checkReport(c *cli.Context) error {
 		if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 			continue
 		}
-		if _, err := checkReplaceable(flag, name, reportBegin[flag], "a report"); err != nil {
+		if _, err := checkReplaceable(flag, finalName(name), outfile.Kind{Magic: reportBegin[flag], Name: "a report"}); err != nil {
 			return err
 		}
-		part, err := createPart(flag, finalName(name))
-		if err != nil {
-			return err
-		}
-		part.discard()
 	}
 	if c.String("json") != "" && c.String("html") != "" && finalName(c.String("json")) == finalName(c.String("html")) {
 		return usagef("--json and --html contradict: both name the file %s", c.String("json"))
@@ -93,7 +92,7 @@ func writeReport(flag, name string, text []byte) error {
 		return err
 	}
 	if _, err = part.Write(text); err != nil {
-		part.discard()
+		part.Discard()
 		return fmt.Errorf("--%s: %w", flag, err)
 	}
 	return part.commit()

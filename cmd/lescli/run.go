@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 
 	"github.com/les-project/les/cgo/llama"
@@ -78,12 +77,16 @@ func runRun(c *cli.Context) error {
 	if name := c.String("json"); name != "" {
 		err = writeJSON(name, summary)
 	}
-	return errors.Join(err, saveWarm(s.warm))
+	err = errors.Join(err, saveWarm(s.warm))
+	if err == nil && g.stop == stopInterrupted {
+		return silentError{context.Canceled}
+	}
+	return err
 }
 
 func parseRun(c *cli.Context) (runOptions, error) {
 	opts := runOptions{chat: c.Bool("chat"), limit: c.Int("n")}
-	if err := errors.Join(noArguments(c), checkCounts(c, "n", "ctx", "threads", "ubatch"), checkReport(c)); err != nil {
+	if err := errors.Join(noArguments(c), checkCounts(c, "n", "ctx", "threads", "ubatch"), checkFlagsNamed(c, "lora"), checkReport(c)); err != nil {
 		return opts, err
 	}
 	switch {
@@ -143,11 +146,9 @@ func readPrompt(c *cli.Context) (string, error) {
 	case !c.IsSet("file"):
 		return "", usagef("--prompt or --file is missing")
 	case c.String("file") == "-":
-		text, err := io.ReadAll(os.Stdin)
-		return string(text), err
+		return readAllText("file", os.Stdin)
 	}
-	text, err := os.ReadFile(c.String("file"))
-	return string(text), err
+	return readText("file", c.String("file"))
 }
 
 // promptTokens formats and tokenises the prompt, and checks that it fits.

@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
@@ -58,13 +56,12 @@ func runSynth(c *cli.Context) error {
 	if _, err := os.Lstat(path); err == nil && !c.Bool("force") {
 		return fmt.Errorf("%s exists; --force replaces it", path)
 	}
-	ctx, release := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	ctx, release := interruptible(c.Context)
 	defer release()
 	line, start := newProgressLine(c.App.ErrWriter), time.Now()
-	err = synth.Write(path, preset, synth.Options{
+	err = synth.Write(ctx, path, preset, synth.Options{
 		ExpertType: expertType,
 		Seed:       c.Uint64("seed"),
-		Stop:       ctx.Done(),
 		Progress: func(written, total int64) {
 			line.show("writing %s: %s of %s", path, formatSize(written), formatSize(total))
 		},

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/lesext/outfile"
 	"github.com/les-project/les/lesext/trace"
 	"github.com/urfave/cli/v2"
 )
@@ -84,7 +85,7 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 	if opts.session.path, err = modelPath(c); err != nil {
 		return opts, err
 	}
-	opts.out, err = checkReplaceable("out", c.String("out"), trace.Magic, "a recording of routes")
+	opts.out, err = checkReplaceable("out", c.String("out"), outfile.Kind{Magic: trace.Magic, Name: "a recording of routes"})
 	return opts, err
 }
 
@@ -127,14 +128,14 @@ func recordTo(ctx context.Context, out io.Writer, s *session, opts traceOptions)
 		}
 	}
 	if err != nil {
-		file.discard()
+		file.Discard()
 		return err
 	}
-	info, err := file.Stat()
+	bytes, err := file.Bytes()
 	if err = errors.Join(err, file.commit()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s: %d tokens in %d layers, %d sets, %s\n", opts.out, n, s.engine.Plan().Layers, r.sets, formatSize(info.Size()))
+	_, err = fmt.Fprintf(out, "%s: %d tokens in %d layers, %d sets, %s\n", opts.out, n, s.engine.Plan().Layers, r.sets, formatSize(bytes))
 	return err
 }
 

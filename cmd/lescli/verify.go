@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/les-project/les/cgo/llama"
@@ -54,7 +53,7 @@ type verifyOptions struct {
 const slotsResident = -3
 
 func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
-	if err = errors.Join(noArguments(c), checkReport(c)); err != nil {
+	if err = errors.Join(noArguments(c), checkFlagsNamed(c, "lora"), checkReport(c)); err != nil {
 		return opts, err
 	}
 	for _, text := range c.StringSlice("les-slots") {
@@ -85,11 +84,11 @@ func parseVerify(c *cli.Context) (opts verifyOptions, err error) {
 // parseShapes is every combination of the flags that shape batches.
 func parseShapes(c *cli.Context) ([]feedShape, error) {
 	gen, seqs := c.Int("gen"), c.Int("seqs")
-	if gen < 0 {
-		return nil, usagef("--gen: %d is negative", gen)
+	if gen < 0 || gen > countsMax {
+		return nil, usagef("--gen: %d is not between 0 and %d", gen, countsMax)
 	}
-	if seqs <= 0 {
-		return nil, usagef("--seqs: %d must be more than zero", seqs)
+	if err := checkCounts(c, "seqs"); err != nil {
+		return nil, err
 	}
 	threads, err := parseInts(c, "threads", 1)
 	if err != nil {
@@ -107,6 +106,9 @@ func parseShapes(c *cli.Context) ([]feedShape, error) {
 	for _, t := range threads {
 		for _, ub := range ubatches {
 			for _, prompt := range prompts {
+				if prompt+gen > countsMax/seqs {
+					return nil, usagef("--prompt-tokens %d and --gen %d of %d sequences are more than %d tokens", prompt, gen, seqs, countsMax)
+				}
 				shapes = append(shapes, feedShape{threads: t, ubatch: ub, prompt: prompt, gen: gen, seqs: seqs})
 			}
 		}
@@ -119,7 +121,7 @@ func runVerify(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
+	ctx, stop := interruptible(c.Context)
 	defer stop()
 	dir, err := os.MkdirTemp("", "lescli-verify-")
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/les-project/les/cgo/host"
-	"github.com/les-project/les/lesext/warm"
 	"github.com/urfave/cli/v2"
 )
 
@@ -25,15 +24,7 @@ func parseWarm(c *cli.Context, les lesOptions) (string, error) {
 	case les.mode == lesOff:
 		return "", usagef("--les off and --%s contradict", warmFlagName)
 	}
-	name, err := checkReplaceable(warmFlagName, c.String(warmFlagName), warm.Magic, "a warm file")
-	if err != nil {
-		return name, err
-	}
-	part, err := createPart(warmFlagName, name)
-	if err == nil {
-		part.discard()
-	}
-	return name, err
+	return checkReplaceable(warmFlagName, c.String(warmFlagName), host.WarmKind)
 }
 
 // startWarm has the experts of the file read ahead. A file that cannot be used

@@ -66,15 +66,18 @@ static int report(const struct llama_model * model) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc != 4) {
-        fputs("usage: embed MODEL BUDGET_BYTES PROMPT\n", stderr);
+    struct lesext_options options = lesext_default_options();
+    char * end = NULL;
+    if (argc == 4) {
+        options.budget_bytes = strtoull(argv[2], &end, 10);
+    }
+    if (!end || end == argv[2] || *end) { /* 4G is not 4 bytes */
+        fputs("usage: embed MODEL BUDGET_BYTES PROMPT, the budget as a number without a unit\n", stderr);
         return 2;
     }
     llama_log_set(log_errors, NULL);
     llama_backend_init();
 
-    struct lesext_options options = lesext_default_options();
-    options.budget_bytes = strtoull(argv[2], NULL, 10);
     if (lesext_enable(&options) != 0) {
         fprintf(stderr, "embed: %s\n", lesext_last_error());
         return 1;

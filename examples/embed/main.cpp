@@ -7,6 +7,7 @@
 #include <llama-cpp.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -61,14 +62,16 @@ static void run(const char * path, uint64_t budget) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc != 3) {
-        std::fputs("usage: embed MODEL BUDGET_BYTES\n", stderr);
+    char * end = nullptr;
+    const uint64_t budget = argc == 3 ? std::strtoull(argv[2], &end, 10) : 0;
+    if (!end || end == argv[2] || *end) { // 4G is not 4 bytes
+        std::fputs("usage: embed MODEL BUDGET_BYTES, the budget as a number without a unit\n", stderr);
         return 2;
     }
     llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);
     llama_backend_init();
     try {
-        run(argv[1], std::stoull(argv[2]));
+        run(argv[1], budget);
     } catch (const std::exception & err) {
         std::fprintf(stderr, "embed: %s\n", err.what());
         return 1;

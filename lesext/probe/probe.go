@@ -1,4 +1,4 @@
-// Package probe measures how fast a file can be read: bandwidth and latency for
+// Package probe measures how fast files can be read: bandwidth and latency for
 // several read sizes and numbers of reads in flight. It reads through the reader
 // the engine reads with, so that what it measures is what the engine gets. The
 // clock is an input; memory is taken by Measure and given back when it returns.
@@ -13,8 +13,8 @@ import (
 	"github.com/les-project/les/lesext/readq"
 )
 
-// FileBytesMin is the smallest file that is measured: the largest read fits
-// eight times, once for each lane of the deepest sample.
+// FileBytesMin is the smallest file that is worth to be measured with the default
+// sizes and depths: the largest read fits eight times, once for each lane.
 const FileBytesMin = 32 << 20
 
 // limits of a Config: DepthMax bounds goroutines, ReadBytesMax the buffers.
@@ -33,9 +33,11 @@ func DefaultDepths() []int { return []int{1, 2, 4, 8} }
 
 // Config says what to measure.
 type Config struct {
-	// Reader reads the file, which is its file 0, of FileBytes bytes.
+	// Reader reads the files, which have so many bytes each.
 	Reader    readq.Reader
-	FileBytes int64
+	FileBytes []int64
+	// Turn has samples read other parts of the files than those with another turn.
+	Turn int64
 	// Direct is written into the samples.
 	Direct bool
 	// Sizes are multiples of expert.Align; empty means DefaultSizes. Depths are
@@ -74,10 +76,10 @@ func (c Config) Validate() error {
 	}
 	check(c.Reader != nil, "no reader")
 	check(c.Now != nil, "no clock")
-	check(c.FileBytes >= FileBytesMin, "a file of %d bytes is too small to measure, at least %d are needed", c.FileBytes, int64(FileBytesMin))
 	check(c.BudgetNS > 0, "a budget of %d ns", c.BudgetNS)
 	for _, size := range c.Sizes {
 		check(size > 0 && size <= ReadBytesMax && size%expert.Align == 0, "reads of %d bytes, want a multiple of %d up to %d", size, int64(expert.Align), int64(ReadBytesMax))
+		check(size <= 0 || newBlocks(c.FileBytes, size).count() > 0, "files of %d bytes have no room for a read of %d", c.FileBytes, size)
 	}
 	for _, depth := range c.Depths {
 		check(depth >= 1 && depth <= DepthMax, "%d reads in flight, want 1 to %d", depth, DepthMax)
@@ -97,9 +99,9 @@ func Measure(ctx context.Context, c Config) ([]Sample, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := newMeasurement(c)
 	begin := c.Now()
 	all := len(c.Sizes) * len(c.Depths)
+	m := newMeasurement(c, c.Turn*int64(all))
 	var samples []Sample
 	for _, size := range c.Sizes {
 		for _, depth := range c.Depths {

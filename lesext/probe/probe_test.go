@@ -3,6 +3,7 @@ package probe_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +17,20 @@ type device struct {
 	mu     sync.Mutex
 	now    int64
 	readNS int64
-	seen   map[int64]int // reads by offset, since the last reset
+	seen   map[place]int // reads, since the last reset
 	fail   error
+}
+
+type place struct {
+	file int
+	off  int64
 }
 
 func (d *device) ReadExtent(want expert.Extent, buf []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.now += d.readNS
-	d.seen[want.Off]++
+	d.seen[place{want.File, want.Off}]++
 	if int64(len(buf)) != want.Bytes || want.Off%expert.Align != 0 {
 		return errors.New("buffer and extent do not fit")
 	}
@@ -38,10 +44,10 @@ func (d *device) clock() int64 {
 }
 
 func (d *device) config() probe.Config {
-	return probe.Config{Reader: d, FileBytes: probe.FileBytesMin, BudgetNS: 1e9, Now: d.clock}
+	return probe.Config{Reader: d, FileBytes: []int64{probe.FileBytesMin}, BudgetNS: 1e9, Now: d.clock}
 }
 
-func newDevice() *device { return &device{readNS: 1e6, seen: map[int64]int{}} }
+func newDevice() *device { return &device{readNS: 1e6, seen: map[place]int{}} }
 
 func TestBandwidthAndLatencyAreThoseOfTheDevice(t *testing.T) {
 	d := newDevice()
@@ -70,10 +76,38 @@ func TestNoPartIsReadTwiceInASample(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := int(c.FileBytes / size); samples[0].Reads != want || len(d.seen) != want {
+			if want := int(c.FileBytes[0] / size); samples[0].Reads != want || len(d.seen) != want {
 				t.Errorf("%d bytes: %d reads of %d parts, want %d", size, samples[0].Reads, len(d.seen), want)
 			}
 		}
+	}
+}
+
+func TestAllFilesAreReadToTheirLastWholePart(t *testing.T) {
+	d := newDevice()
+	c := d.config()
+	c.FileBytes = []int64{1<<20 + 5000, 100, 3 << 20}
+	c.Sizes, c.Depths, c.BudgetNS = []int64{1 << 20}, []int{2}, 1<<62
+	if _, err := probe.Measure(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	want := map[place]int{{0, 0}: 1, {2, 0}: 1, {2, 1 << 20}: 1, {2, 2 << 20}: 1}
+	if !maps.Equal(d.seen, want) {
+		t.Errorf("reads %v, want %v", d.seen, want)
+	}
+}
+
+func TestAnotherTurnReadsOtherParts(t *testing.T) {
+	d := newDevice()
+	c := d.config()
+	c.Sizes, c.Depths, c.BudgetNS = []int64{64 << 10}, []int{1}, 1
+	for c.Turn = range int64(20) {
+		if _, err := probe.Measure(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(d.seen) != 20 {
+		t.Errorf("20 reads of %d parts", len(d.seen))
 	}
 }
 
@@ -136,12 +170,12 @@ func TestCancelledMeasurementEnds(t *testing.T) {
 }
 
 func TestValidateNamesAllProblems(t *testing.T) {
-	c := probe.Config{FileBytes: 4096, Sizes: []int64{100}, Depths: []int{0}}
+	c := probe.Config{FileBytes: []int64{4096}, Sizes: []int64{100, 8192}, Depths: []int{0}}
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"no reader", "no clock", "4096 bytes is too small", "a budget of 0", "reads of 100 bytes", "0 reads in flight"} {
+	for _, want := range []string{"no reader", "no clock", "files of [4096] bytes have no room for a read of 8192", "a budget of 0", "reads of 100 bytes", "0 reads in flight"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %q", want, err)
 		}

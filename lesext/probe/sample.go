@@ -18,12 +18,12 @@ type measurement struct {
 	config  Config
 	buffers [][]byte // one for each lane
 	// turn moves on with every sample, so that samples read other parts of the
-	// file than those just before them.
+	// files than those just before them.
 	turn int64
 }
 
-func newMeasurement(c Config) *measurement {
-	m := &measurement{config: c}
+func newMeasurement(c Config, turn int64) *measurement {
+	m := &measurement{config: c, turn: turn}
 	for range slices.Max(c.Depths) {
 		m.buffers = append(m.buffers, alignedBuffer(slices.Max(c.Sizes)))
 	}
@@ -51,7 +51,7 @@ type shared struct {
 	endNS     int64 // when the last read ended
 }
 
-// sample reads with that many lanes for that long. Each part of the file is
+// sample reads with that many lanes for that long. Each part of the files is
 // read at most once, for a second time it might come from a cache.
 func (m *measurement) sample(ctx context.Context, size int64, depth int, forNS int64) (Sample, error) {
 	c := m.config
@@ -60,7 +60,7 @@ func (m *measurement) sample(ctx context.Context, size int64, depth int, forNS i
 			return Sample{}, err
 		}
 	}
-	order := newOrder(c.FileBytes/size, m.turn)
+	order := newOrder(newBlocks(c.FileBytes, size), m.turn)
 	m.turn++
 	var s shared
 	var wait sync.WaitGroup
@@ -86,11 +86,11 @@ func (m *measurement) lane(ctx context.Context, s *shared, order order, buf []by
 	for first := true; ; first = false {
 		begin := m.config.Now()
 		s.mu.Lock()
-		over := s.err != nil || s.next >= min(order.blocks, readsMax) || !first && begin >= untilNS
+		over := s.err != nil || s.next >= min(order.n, readsMax) || !first && begin >= untilNS
 		if err := ctx.Err(); err != nil && s.err == nil {
 			s.err, over = err, true
 		}
-		block := order.at(s.next)
+		want := order.at(s.next)
 		if !over {
 			s.next++
 		}
@@ -98,8 +98,7 @@ func (m *measurement) lane(ctx context.Context, s *shared, order order, buf []by
 		if over {
 			return
 		}
-		size := int64(len(buf))
-		err := m.config.Reader.ReadExtent(expert.Extent{Off: block * size, Bytes: size}, buf)
+		err := m.config.Reader.ReadExtent(want, buf)
 		end := m.config.Now()
 		s.mu.Lock()
 		if err != nil && s.err == nil {
@@ -111,20 +110,54 @@ func (m *measurement) lane(ctx context.Context, s *shared, order order, buf []by
 	}
 }
 
-// order is a permutation of the blocks of a file in which neighbours are far
-// apart: block i is start + i*step, with a step that has no common divisor with
-// the number of blocks and is about the golden section of it.
-type order struct{ blocks, start, step int64 }
-
-func newOrder(blocks, turn int64) order {
-	step := max(1, int64(float64(blocks)*0.618))
-	for divisor(step, blocks) != 1 {
-		step++
-	}
-	return order{blocks: blocks, start: turn * 7919 % blocks, step: step}
+// blocks are the parts of files that a read of one size may bring, file by file.
+type blocks struct {
+	size int64
+	each []int64 // of each file
 }
 
-func (o order) at(i int64) int64 { return (o.start + i%o.blocks*o.step) % o.blocks }
+func newBlocks(fileBytes []int64, size int64) blocks {
+	b := blocks{size: size}
+	for _, bytes := range fileBytes {
+		b.each = append(b.each, bytes/size)
+	}
+	return b
+}
+
+func (b blocks) count() (n int64) {
+	for _, each := range b.each {
+		n += each
+	}
+	return n
+}
+
+// extent is where the i-th block is.
+func (b blocks) extent(i int64) expert.Extent {
+	file := 0
+	for ; i >= b.each[file]; file++ {
+		i -= b.each[file]
+	}
+	return expert.Extent{File: file, Off: i * b.size, Bytes: b.size}
+}
+
+// order is a permutation of blocks in which neighbours are far apart: the i-th is
+// start + i*step, with a step that has no common divisor with the number of blocks
+// and is about the golden section of it.
+type order struct {
+	blocks         blocks
+	n, start, step int64
+}
+
+func newOrder(b blocks, turn int64) order {
+	n := b.count()
+	step := max(1, int64(float64(n)*0.618))
+	for divisor(step, n) != 1 {
+		step++
+	}
+	return order{blocks: b, n: n, start: turn % n * 7919 % n, step: step}
+}
+
+func (o order) at(i int64) expert.Extent { return o.blocks.extent((o.start + i%o.n*o.step) % o.n) }
 
 // divisor is the greatest common divisor.
 func divisor(a, b int64) int64 {

@@ -69,11 +69,10 @@ type Config struct {
 	// when they are again; at first they are, with a Lookahead. It is called with
 	// the scheduler's lock held, between steps, and must be cheap.
 	OnLookahead func(wanted bool)
-	// Now, if set, returns the time in nanoseconds, for trace events and Tune.
+	// Now, if set, returns the time in nanoseconds, for Routes and Tune.
 	Now func() int64
-	// Trace and Routes, if set, record what happens. Read them after Close, or
-	// while nothing calls the scheduler and, for Trace, no read is in flight.
-	Trace  *trace.Ring
+	// Routes, if set, records routed sets and guesses. Read it while nothing calls
+	// the scheduler.
 	Routes *trace.Routes
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/les-project/les/lesext/internal/invariants"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/slot"
-	"github.com/les-project/les/lesext/trace"
 )
 
 // poison fills a slot before each use in builds with invariants, so that bytes
@@ -17,7 +16,7 @@ const poison = 0xA5
 // lookupLocked classifies one routed expert as a hit, join or miss, pins it if
 // it has a slot and puts it into the queue of starved experts otherwise. Nothing
 // is evicted before all experts of the step that are in memory have been pinned.
-func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) trace.Kind {
+func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) lookup {
 	m := &s.mu
 	at, resident := m.table.Lookup(k)
 	if !resident {
@@ -35,26 +34,24 @@ func (s *Scheduler) lookupLocked(k expert.Key, spans uint32) trace.Kind {
 			m.stats.Late++
 		}
 	}
-	found := trace.Miss
+	found := miss
 	switch {
 	case missing == 0:
-		found = trace.Hit
+		found = hit
 	case m.table.State(at) == slot.Failed || !s.demandLocked(k, at, missing):
-		found = trace.Join
+		found = join
 	}
-	s.traceLocked(found, k, at, 0)
 	return found
 }
 
 // wantLocked queues an expert without a slot for one.
-func (s *Scheduler) wantLocked(k expert.Key, spans uint32) trace.Kind {
+func (s *Scheduler) wantLocked(k expert.Key, spans uint32) lookup {
 	m := &s.mu
 	e := s.interestLocked(k)
-	found := trace.Miss
+	found := miss
 	if e.owed > 0 {
-		found = trace.Join
+		found = join
 	}
-	s.traceLocked(found, k, -1, 0)
 	m.starved.want(e)
 	e.need |= uint8(spans)
 	if !e.waiting {
@@ -140,7 +137,7 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 	m := &s.mu
 	if victim.Evicted {
 		m.stats.Evictions++
-		s.withdrawLocked(victim, at)
+		s.withdrawLocked(victim)
 	}
 	e := s.interestLocked(k)
 	if e.seen {
@@ -151,14 +148,13 @@ func (s *Scheduler) occupyLocked(k expert.Key, at int, victim slot.Victim) {
 }
 
 // withdrawLocked ends all that concerns an expert that has lost its slot.
-func (s *Scheduler) withdrawLocked(victim slot.Victim, at int) {
+func (s *Scheduler) withdrawLocked(victim slot.Victim) {
 	if victim.Unused {
 		s.mu.stats.Wasted++
 	}
 	s.interestLocked(victim.Key).warm = false
 	s.cancelGuessLocked(victim.Key)
 	s.publishLocked(victim.Key, 0)
-	s.traceLocked(trace.Evicted, victim.Key, at, 0)
 }
 
 func (s *Scheduler) poisonLocked(at int) {
@@ -175,7 +171,6 @@ func (s *Scheduler) poisonLocked(at int) {
 func (s *Scheduler) releaseLocked(k expert.Key) {
 	m := &s.mu
 	at, resident := m.table.Lookup(k)
-	s.traceLocked(trace.Released, k, at, 0)
 	if resident {
 		if m.table.Unpin(at) == 0 && m.table.Reading(at) != 0 {
 			s.cancelAllLocked(k)
@@ -219,7 +214,6 @@ func (s *Scheduler) countStarvedLocked(layer int, ids []int32) (starved int) {
 		k := expert.Key{Layer: int32(layer), ID: id}
 		if s.interestLocked(k).owed > 0 {
 			starved++
-			s.traceLocked(trace.Starved, k, -1, 0)
 		}
 	}
 	s.mu.stats.Starved += int64(starved)

@@ -5,7 +5,6 @@ import (
 	"github.com/les-project/les/lesext/predict"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/slot"
-	"github.com/les-project/les/lesext/trace"
 )
 
 // cuts are the settings of the lookahead: how often guesses of a rank that are
@@ -94,7 +93,6 @@ func (s *Scheduler) guessLocked(k expert.Key, rank int) {
 	e.guess = guessQueued
 	m.pending[k.Layer] = append(m.pending[k.Layer], k.ID)
 	m.stats.PrefetchQueued++
-	s.traceLocked(trace.Guessed, k, -1, 0)
 	for i, run := range s.runs[k.Layer] {
 		if run.Mask&missing != 0 {
 			m.queue.PushPrefetch(s.readID(k, i), rank)
@@ -116,7 +114,6 @@ func (s *Scheduler) expireLocked(layer int) {
 				m.stats.Promoted++
 			} else {
 				m.stats.Cancelled++
-				s.traceLocked(trace.Cancelled, k, -1, 0)
 			}
 		}
 		e.guess = noGuess

@@ -4,7 +4,6 @@ import (
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/readq"
 	"github.com/les-project/les/lesext/slot"
-	"github.com/les-project/les/lesext/trace"
 )
 
 // lane is the scheduler as the lanes see it.
@@ -127,7 +126,6 @@ func (s *Scheduler) readLocked(id int, reads, bytes *int64) readq.Read {
 	want := run.Extent(k.ID)
 	*reads++
 	*bytes += want.Bytes
-	s.traceLocked(trace.ReadStarted, k, at, want.Bytes)
 	buf := s.slotBytes(at)[run.SlotOff:][:want.ReadRange().Bytes]
 	return readq.Read{ID: id, Want: want, Buf: buf}
 }
@@ -146,7 +144,6 @@ func (s *Scheduler) finalLocked(id, at int) bool {
 func (s *Scheduler) landLocked(k expert.Key, at int, run expert.Run) {
 	s.mu.table.Landed(at, run.Mask)
 	s.publishLocked(k, s.mu.table.Word(at))
-	s.traceLocked(trace.ReadDone, k, at, run.Bytes)
 }
 
 // failLocked publishes an expert as failed.
@@ -156,7 +153,6 @@ func (s *Scheduler) failLocked(k expert.Key, at int, run expert.Run) {
 	m.table.Fail(at, run.Mask)
 	s.cancelAllLocked(k)
 	s.publishLocked(k, m.table.Word(at))
-	s.traceLocked(trace.ReadFailed, k, at, run.Bytes)
 }
 
 // dropLocked gives up a failed read that nobody waits for.
@@ -173,7 +169,6 @@ func (s *Scheduler) dropLocked(k expert.Key, at int, run expert.Run, class readq
 		s.cancelAllLocked(k)
 	}
 	m.table.Dropped(at, run.Mask)
-	s.traceLocked(trace.ReadDropped, k, at, run.Bytes)
 }
 
 // wakeLocked wakes as many idle lanes as can start a read.

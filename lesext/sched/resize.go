@@ -61,7 +61,7 @@ func (s *Scheduler) WaitRetired() bool {
 func (s *Scheduler) retireLocked(at int) {
 	if victim, ok := s.mu.table.Retire(at); ok {
 		s.mu.stats.Retired++
-		s.withdrawLocked(victim, at)
+		s.withdrawLocked(victim)
 		s.poisonLocked(at)
 	}
 }

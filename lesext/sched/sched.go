@@ -233,13 +233,6 @@ func (s *Scheduler) interestLocked(k expert.Key) *interest {
 // readID numbers the read of one run of an expert in the queue.
 func (s *Scheduler) readID(k expert.Key, run int) int { return s.index.Of(k)*s.runsMax + run }
 
-func (s *Scheduler) traceLocked(kind trace.Kind, k expert.Key, slot int, bytes int64) {
-	if s.config.Trace == nil {
-		return
-	}
-	s.config.Trace.Record(trace.Event{TimeNS: s.now(), Kind: kind, Layer: k.Layer, ID: k.ID, Slot: int32(slot), Bytes: bytes})
-}
-
 // recordLocked keeps a routed set or, without tokens, a guess.
 func (s *Scheduler) recordLocked(layer int, ids []int32, tokens int) {
 	if s.config.Routes != nil && len(ids) > 0 {

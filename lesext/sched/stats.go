@@ -2,7 +2,6 @@ package sched
 
 import (
 	"github.com/les-project/les/lesext/predict"
-	"github.com/les-project/les/lesext/trace"
 )
 
 // Stats counts what a scheduler did since it was opened or reset. These hold at
@@ -94,12 +93,21 @@ func (c *layerCounts) begins(spans uint32) bool {
 	return first
 }
 
-func (c *layerCounts) count(found trace.Kind) {
+// lookup is what was found of a routed expert.
+type lookup uint8
+
+const (
+	miss lookup = iota // it has to be read
+	join               // a read of it was under way
+	hit                // it was in memory
+)
+
+func (c *layerCounts) count(found lookup) {
 	c.Lookups++
 	switch found {
-	case trace.Hit:
+	case hit:
 		c.Hits++
-	case trace.Join:
+	case join:
 		c.Joins++
 	default:
 		c.Misses++

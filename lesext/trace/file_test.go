@@ -115,6 +115,15 @@ func TestHeaderHasTheReadsOfAGeometry(t *testing.T) {
 	}
 }
 
+func TestNilRoutesRecordNothing(t *testing.T) {
+	var routes *trace.Routes
+	routes.Record(trace.Set{IDs: []int32{1}})
+	lost, err := routes.Drain(func(trace.Set) error { t.Error("a set is in a nil buffer"); return nil })
+	if lost != 0 || err != nil {
+		t.Errorf("%d lost, error %v", lost, err)
+	}
+}
+
 func TestRoutesAreTakenOnceAndBounded(t *testing.T) {
 	r := trace.NewRoutes(2, 5)
 	for _, s := range testSets() {

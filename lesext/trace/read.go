@@ -89,8 +89,11 @@ func (r *reader) bytes(what string, n int) []byte {
 	b := make([]byte, n)
 	for i := 0; i < n && r.err == nil; i++ {
 		var err error
-		if b[i], err = r.ReadByte(); err != nil {
-			r.fail("%s: %w", what, io.ErrUnexpectedEOF)
+		if b[i], err = r.ReadByte(); err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			r.fail("%s: %w", what, err)
 		}
 	}
 	return b

@@ -1,3 +1,7 @@
+// Package trace keeps the routes of a step in a buffer that is emptied into a file
+// between steps. The buffer has a fixed size, and nil records nothing, so that
+// tracing that is off costs one test. It has no clock and no lock: its owner passes
+// the time and serialises all calls.
 package trace
 
 // Set is the experts that one layer routed to in one step, or that were guessed

@@ -1,6 +1,6 @@
 #include "les-verify.h"
 
-#include "les-os.h"
+#include "les-impl.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -22,21 +22,13 @@ static atomic_bool             g_registered; // stored by les_verify_register, l
 static struct sequence         g_sequences[LES_VERIFY_MAX_SEQS];
 static uint64_t                g_uses[LES_VERIFY_MAX_SEQS]; // when a place was used last
 static uint64_t                g_clock;
-static atomic_flag             g_lock = ATOMIC_FLAG_INIT; // guards which place is whose
+static _Atomic int32_t         g_lock; // guards which place is whose
 
 // What drafters say while a draft is made, by sequence. Drafters of several threads would mix theirs: a wrong width, no more.
 static struct confidences {
     int32_t n;
     float   values[LES_VERIFY_MAX_TOKENS];
 } g_confidences[LES_VERIFY_MAX_SEQS];
-
-static void lock(void) {
-    while (atomic_flag_test_and_set_explicit(&g_lock, memory_order_acquire)) {
-        les_os_pause();
-    }
-}
-
-static void unlock(void) { atomic_flag_clear_explicit(&g_lock, memory_order_release); }
 
 static bool registered(void) { return atomic_load_explicit(&g_registered, memory_order_acquire); }
 
@@ -50,38 +42,38 @@ static int32_t key_of(const struct sequence * s) { return (int32_t) (s - g_seque
 // The place of a sequence, or NULL where it has none.
 static struct sequence * find(const void * drafter, int32_t seq) {
     struct sequence * found = NULL;
-    lock();
+    les_lock(&g_lock);
     for (int32_t i = 0; i < LES_VERIFY_MAX_SEQS && found == NULL; i++) {
         if (g_sequences[i].drafter == drafter && g_sequences[i].seq == seq) {
             found = &g_sequences[i];
             g_uses[i] = ++g_clock;
         }
     }
-    unlock();
+    les_unlock(&g_lock);
     return found;
 }
 
 // Takes a free place, or the one that was not used for longest: drafters do not tell when they go.
 static struct sequence * take(const void * drafter, int32_t seq) {
-    lock();
+    les_lock(&g_lock);
     int32_t at = 0;
     for (int32_t i = 1; i < LES_VERIFY_MAX_SEQS; i++) {
         at = g_uses[i] < g_uses[at] ? i : at;
     }
     g_uses[at]      = ++g_clock;
     g_sequences[at] = (struct sequence) { .drafter = drafter, .seq = seq, .last.pos = -1 };
-    unlock();
+    les_unlock(&g_lock);
     return &g_sequences[at];
 }
 
 void les_verify_register(const struct les_verify_calls * calls) {
-    lock();
+    les_lock(&g_lock);
     if (calls) {
         g_calls = *calls;
     }
     memset(g_sequences, 0, sizeof(g_sequences));
     memset(g_uses, 0, sizeof(g_uses));
-    unlock();
+    les_unlock(&g_lock);
     atomic_store_explicit(&g_registered, calls != NULL, memory_order_release);
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/les-project/les/cgo/llama"
+	"github.com/les-project/les/cgo/measure"
 )
 
 // Names in a file of importance data, as llama-imatrix writes it.
@@ -30,6 +31,7 @@ const (
 // of every column.
 type Imatrix struct {
 	Path     string
+	Model    string // what the model is called that they are of, empty where that was not noted
 	Datasets []string
 	Chunks   int64
 	entries  map[string]*Importance
@@ -60,8 +62,11 @@ func (i *Importance) Matrix(id int64) []float32 {
 // ReadImatrix reads a file that `lescli imatrix` or llama-imatrix has written.
 func ReadImatrix(path string) (*Imatrix, error) {
 	meta, err := llama.OpenFile(path)
+	if errors.Is(err, llama.ErrNotGGUF) {
+		err = fmt.Errorf("%w; importance data are read in their GGUF form only: llama-imatrix --in-file OLD -o NEW.gguf converts", err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w; importance data are read in their GGUF form only: llama-imatrix --in-file OLD -o NEW.gguf converts", err)
+		return nil, err
 	}
 	defer meta.Close()
 	if kind, _ := meta.String(keyType); kind != typeOfImatrix {
@@ -75,6 +80,7 @@ func ReadImatrix(path string) (*Imatrix, error) {
 	if m.Chunks, ok = meta.Int(keyChunks); !ok {
 		return nil, fmt.Errorf("%s: %s is missing", path, keyChunks)
 	}
+	m.Model, _ = meta.String(measure.ModelKey)
 	if err := m.readEntries(meta); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

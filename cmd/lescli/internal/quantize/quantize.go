@@ -10,9 +10,9 @@ import (
 	"fmt"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/cmd/lescli/internal/repack"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 )
 
 // Quantizer is one model that is to be quantised.
@@ -39,6 +39,12 @@ func Open(path string, opts Options) (*Quantizer, error) {
 
 // Close closes the source.
 func (q *Quantizer) Close() { q.src.Close() }
+
+// ModelName is what the model is called, empty where it has no name.
+func (q *Quantizer) ModelName() string {
+	name, _ := q.src.Meta().String("general.name")
+	return name
+}
 
 // Bytes is the size of the new file.
 func (q *Quantizer) Bytes() (int64, error) {

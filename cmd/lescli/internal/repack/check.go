@@ -28,7 +28,8 @@ func (d Damage) name() string {
 }
 
 // Check compares all of a contiguous file with its checksums and calls damaged
-// for each stretch that differs. Where none does, the file is read once more, in
+// for each stretch that differs. A file of another size than it was written with is
+// refused at once. Where nothing differs, the file is read once more, in
 // the order of the original: what has no checksum, such as metadata, is damaged if
 // that does not give the original back.
 func Check(ctx context.Context, path string, progress func(done, total int64), damaged func(Damage)) (*Result, error) {
@@ -39,6 +40,9 @@ func Check(ctx context.Context, path string, progress func(done, total int64), d
 	defer p.close()
 	info, err := p.file.Stat()
 	if err != nil {
+		return nil, err
+	}
+	if err := p.checkSize(info.Size()); err != nil {
 		return nil, err
 	}
 	c := &checker{copier: newCopier(ctx, progress, 2*info.Size()), file: p.file, damaged: damaged}

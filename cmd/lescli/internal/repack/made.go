@@ -9,8 +9,8 @@ import (
 	"hash/crc32"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 )
 
 // Made is a model that is made while it is written.

@@ -67,6 +67,19 @@ func (p *packed) close() {
 	p.meta.Close()
 }
 
+// checkSize refuses a file that is longer than it was written. Those who read
+// tensors do not mind, but it is not the file that has the checksums.
+func (p *packed) checkSize(bytes int64) error {
+	written := p.meta.DataOff()
+	for _, tensor := range p.meta.Tensors() {
+		written += roundUp(tensor.Bytes, p.meta.Alignment())
+	}
+	if bytes != written {
+		return fmt.Errorf("%s: has %d bytes, it was written with %d", p.meta.Path(), bytes, written)
+	}
+	return nil
+}
+
 // original describes the file that was rewritten.
 func (p *packed) original() (*original, error) {
 	o := &original{alignment: stockAlignment, alignmentKey: -1}
@@ -90,6 +103,9 @@ func (p *packed) original() (*original, error) {
 			return nil, fmt.Errorf("%s: %w", p.meta.Path(), err)
 		}
 		o.header = header
+	}
+	if end := o.paddedBytes(); o.bytes-end > gapBytesMax {
+		return nil, fmt.Errorf("%s: %s is %d, its tensors end at %d", p.meta.Path(), layout.KeyBytes, o.bytes, end)
 	}
 	gaps, err := o.gapBytes()
 	if err == nil && o.gaps != nil && gaps != int64(len(o.gaps)) {

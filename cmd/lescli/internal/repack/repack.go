@@ -13,9 +13,9 @@ import (
 	"hash/crc32"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/lesext/expert"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 )
 
 // Options are what the functions that write have in common.

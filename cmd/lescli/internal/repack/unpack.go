@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
 	"github.com/les-project/les/lesext/layout"
+	"github.com/les-project/les/lesext/outfile"
 )
 
 // Unpack writes the file that was rewritten, byte for byte, or that its parts

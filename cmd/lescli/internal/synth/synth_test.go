@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -27,7 +28,7 @@ func makeModel(t *testing.T, name string, opts Options) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), name+".gguf")
-	if err := Write(path, preset, opts); err != nil {
+	if err := Write(t.Context(), path, preset, opts); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -162,7 +163,7 @@ func TestFailureLeavesNothingBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{taken, filepath.Join(dir, "none", "model.gguf")} {
-		if err := Write(path, preset, Options{ExpertType: llama.Q3K}); err == nil {
+		if err := Write(t.Context(), path, preset, Options{ExpertType: llama.Q3K}); err == nil {
 			t.Errorf("%s: written", path)
 		}
 	}
@@ -202,11 +203,10 @@ func TestStoppedWriteLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := make(chan struct{})
-	close(stop)
-	err = Write(filepath.Join(dir, "m.gguf"), preset, Options{ExpertType: llama.Q3K, Stop: stop, Progress: func(int64, int64) {}})
+	ctx, stop := context.WithCancel(t.Context())
+	err = Write(ctx, filepath.Join(dir, "m.gguf"), preset, Options{ExpertType: llama.Q3K, Progress: func(int64, int64) { stop() }})
 	entries, _ := os.ReadDir(dir)
-	if !errors.Is(err, ErrStopped) || len(entries) != 0 {
+	if !errors.Is(err, context.Canceled) || len(entries) != 0 {
 		t.Errorf("error %v, left %v", err, entries)
 	}
 }

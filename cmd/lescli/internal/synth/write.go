@@ -1,13 +1,14 @@
 package synth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 
 	"github.com/les-project/les/cgo/llama"
-	"github.com/les-project/les/cmd/lescli/internal/outfile"
+	"github.com/les-project/les/lesext/outfile"
 )
 
 // Options choose the variant of a preset.
@@ -15,19 +16,15 @@ type Options struct {
 	ExpertType llama.TensorType
 	Seed       uint64
 	Progress   func(written, total int64) // may be nil; called from one goroutine at a time
-	Stop       <-chan struct{}            // may be nil; when closed, writing ends with ErrStopped
 }
-
-// ErrStopped is returned by Write when Options.Stop was closed.
-var ErrStopped = errors.New("interrupted")
 
 // pieceElements is how much of a tensor one worker makes at a time: a multiple
 // of every block size, some megabytes in the largest type.
 const pieceElements = 1 << 21
 
 // Write makes the model at path. It writes to a temporary name beside it and
-// renames at the end; on failure nothing is left behind.
-func Write(path string, preset Preset, opts Options) (err error) {
+// renames at the end; on failure, and when the context ends, nothing is left behind.
+func Write(ctx context.Context, path string, preset Preset, opts Options) (err error) {
 	s := preset.shape
 	s.expertType = opts.ExpertType
 	p := newPlan(s)
@@ -46,7 +43,7 @@ func Write(path string, preset Preset, opts Options) (err error) {
 			err = errors.Join(err, file.Discard())
 		}
 	}()
-	if err := p.writeData(file, writer, opts); err != nil {
+	if err := p.writeData(ctx, file, writer, opts); err != nil {
 		return err
 	}
 	return file.Commit()
@@ -111,7 +108,7 @@ type piece struct {
 
 // writeData writes the header and every tensor. Pieces are handed to one
 // worker a processor; each makes its bytes and writes them at their place.
-func (p *plan) writeData(file *outfile.File, writer *llama.Writer, opts Options) error {
+func (p *plan) writeData(ctx context.Context, file *outfile.File, writer *llama.Writer, opts Options) error {
 	total := writer.MetaBytes() + writer.DataBytes()
 	if _, err := file.WriteAt(writer.Meta(), 0); err != nil {
 		return err
@@ -126,32 +123,22 @@ func (p *plan) writeData(file *outfile.File, writer *llama.Writer, opts Options)
 			work(file, pieces, opts.Seed, done)
 		}()
 	}
-	stopped := false
-	for i := 0; i < len(p.tensors) && !stopped; i++ {
+	for i := 0; i < len(p.tensors) && ctx.Err() == nil; i++ {
 		off, size := writer.Tensor(i)
-		stopped = !p.tensors[i].cut(writer.MetaBytes()+off, size, pieces, opts.Stop)
+		p.tensors[i].cut(ctx, writer.MetaBytes()+off, size, pieces)
 	}
 	close(pieces)
 	workers.Wait()
-	if stopped {
-		return ErrStopped
-	}
-	return done.err
+	return errors.Join(done.err, ctx.Err())
 }
 
-// cut sends the tensor's bytes, which start at the given place, in pieces. It
-// returns false when it was stopped.
-func (t *tensor) cut(at, size int64, pieces chan<- piece, stop <-chan struct{}) bool {
+// cut sends the tensor's bytes, which start at the given place, in pieces until
+// the context ends.
+func (t *tensor) cut(ctx context.Context, at, size int64, pieces chan<- piece) {
 	step := pieceElements / t.dtype.BlockElements() * t.dtype.BlockBytes()
-	for off := int64(0); off < size; off += step {
-		select {
-		case <-stop:
-			return false
-		default:
-		}
+	for off := int64(0); off < size && ctx.Err() == nil; off += step {
 		pieces <- piece{t, off, at + off, min(step, size-off)} // workers drain it to the end
 	}
-	return true
 }
 
 // work makes and writes pieces until there are no more. After a failure the

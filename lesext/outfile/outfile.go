@@ -1,8 +1,8 @@
-// Package outfile writes large files that are either complete under their own
-// name or not there at all. A File is written under a temporary name in the
-// target's directory; Commit makes it durable and gives it its name, Discard
-// removes it. A File belongs to one goroutine, except that WriteAt may be called
-// by several.
+// Package outfile writes files that are either complete under their own name or
+// not there at all. A File is written under a temporary name in the target's
+// directory; Commit makes it durable and gives it its name, Discard removes it.
+// What a program that was killed has left of a file goes when it is written anew.
+// A File belongs to one goroutine, except that WriteAt may be called by several.
 package outfile
 
 import (
@@ -72,20 +72,47 @@ func CheckSpace(path string, bytes int64) error {
 // and takes the room at once where the file system can, so that the file is in
 // one piece and a full disk shows before anything is written.
 func Create(path string, bytes int64) (*File, error) {
-	Sweep(path)
+	sweep(path)
 	if err := CheckSpace(path, bytes); err != nil {
 		return nil, err
 	}
-	file, err := CreatePart(path)
+	f, err := Begin(path)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{file: file, path: path}
-	if err := reserve(file, bytes); err != nil {
+	if err := reserve(f.file, bytes); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %d bytes: %w", path, bytes, err), f.Discard())
 	}
 	return f, nil
 }
+
+// Begin begins a file whose size is not known.
+func Begin(path string) (*File, error) {
+	sweep(path)
+	file, err := createPart(path)
+	if err != nil {
+		return nil, err
+	}
+	return &File{file: file, path: path}, nil
+}
+
+// Path is the name that the file will have.
+func (f *File) Path() string { return f.path }
+
+// PartPath is the name that it has until then.
+func (f *File) PartPath() string { return f.file.Name() }
+
+// Bytes is its size now.
+func (f *File) Bytes() (int64, error) {
+	info, err := f.file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) { return f.file.Write(p) }
 
 // WriteAt implements io.WriterAt.
 func (f *File) WriteAt(p []byte, off int64) (int, error) { return f.file.WriteAt(p, off) }

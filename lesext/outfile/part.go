@@ -9,9 +9,9 @@ import (
 // partSuffix ends the name of what is not whole: NAME.NUMBER.part.
 const partSuffix = ".part"
 
-// CreatePart makes a file that is to become the one at path, in the same
+// createPart makes a file that is to become the one at path, in the same
 // directory. Its lock says that somebody is writing it, and ends with the process.
-func CreatePart(path string) (*os.File, error) {
+func createPart(path string) (*os.File, error) {
 	for {
 		file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+partSuffix)
 		if err != nil {
@@ -21,14 +21,14 @@ func CreatePart(path string) (*os.File, error) {
 		if isNamed(file) {
 			return file, nil
 		}
-		file.Close() // another program's Sweep came before the lock
+		file.Close() // another program's sweep came before the lock
 	}
 }
 
-// Sweep removes what was left of the file at path by programs that were killed.
+// sweep removes what was left of the file at path by programs that were killed.
 // What another program is writing is locked and stays, and so does what cannot be
 // removed: it takes room, no more.
-func Sweep(path string) {
+func sweep(path string) {
 	dir, prefix := filepath.Dir(path), filepath.Base(path)+"."
 	list, _ := os.ReadDir(dir) // a directory that cannot be read is not swept
 	for _, entry := range list {
