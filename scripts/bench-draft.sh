@@ -42,22 +42,15 @@ reference() {
         --processes sample --sweep slots=off,0,2,8
 }
 
-# chance NAME ACCEPTANCE RATE TOKENS ROUNDS WIDTHS: arms of one bandwidth share a
-# process, whose slots stay warm.
-chance() {
-    measure "$1" -m "$large" --draft-type synthetic --draft-acceptance "$2" --draft-noise 0.1 \
-        -n "${TOKENS:-$4}" -r "${ROUNDS:-$5}" --warmup 8 --draft-widths "$6" --processes arm --les-slots 8 --bandwidth "$3"
-}
-
-# Wide steps are left out where they are far from paying.
+# Arms of one bandwidth share a process, whose slots stay warm.
 large() {
-    chance large-none-0.7 0.7 none 48 3 1,3
-    chance large-1G-0.7 0.7 1G 48 2 1,3,7
-    chance large-none-0.9 0.9 none 48 2 1,3,7
-    chance large-1G-0.9 0.9 1G 48 1 1,3,7
-    chance large-none-0.5 0.5 none 48 2 1,3
-    chance large-1G-0.5 0.5 1G 48 2 1,3
-    chance large-1G-0.5-120 0.5 1G 120 1 1
+    local rate chance
+    for chance in 0.5 0.7 0.9; do
+        for rate in none 1G; do
+            measure "large-$rate-$chance" -m "$large" --draft-type synthetic --draft-acceptance "$chance" --draft-noise 0.1 \
+                -n "${TOKENS:-160}" -r "${ROUNDS:-1}" --warmup 8 --draft-widths 1,3,7 --processes arm --les-slots 8 --bandwidth "$rate"
+        done
+    done
 }
 
 for part in "$@"; do
