@@ -17,16 +17,17 @@ import (
 
 // server is a llama-server that answers.
 type server struct {
-	base string
-	cmd  *exec.Cmd
-	text bytes.Buffer
+	base     string
+	variable string
+	cmd      *exec.Cmd
+	text     bytes.Buffer
 }
 
 // startServer starts one with a variable of LES in its environment.
 func startServer(t *testing.T, variable string, args ...string) *server {
 	t.Helper()
 	port := freePort(t)
-	s := &server{base: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	s := &server{base: fmt.Sprintf("http://127.0.0.1:%d", port), variable: variable}
 	s.cmd = exec.Command(filepath.Join(binDir(t), "llama-server"), append(args, "-t", "2", "--port", fmt.Sprint(port))...)
 	s.cmd.Env = append(os.Environ(), variable, "OMP_WAIT_POLICY=passive")
 	s.cmd.Stdout, s.cmd.Stderr = &s.text, &s.text
