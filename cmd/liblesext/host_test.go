@@ -88,6 +88,24 @@ func TestMissingEngine(t *testing.T) {
 	}
 }
 
+// Go's runtime, which comes with the engine, ends a process that has too few addresses
+// for it. The engine is not opened in one.
+func TestLimitOfAddressesIsRefusedAndNotFatal(t *testing.T) {
+	app := compile(t, "testdata/app.c", headers()...)
+	resident := cycles(t, succeed(t, []string{"LES=off"}, app, model, "1").stdout)[0]
+	limited := func(kib, variable string) result {
+		return run(t, []string{variable}, "sh", "-c", `ulimit -v "$0" && exec "$@"`, kib, app, model, "1")
+	}
+	for _, kib := range []string{"250000", "800000", "1300000", "2000000"} {
+		if r := limited(kib, "LES=on"); r.code != 1 || !strings.Contains(r.stderr, "cannot stream: the limit of addresses of this process (ulimit -v) leaves less than") {
+			t.Errorf("%s KiB: exit code %d: %s", kib, r.code, r.stderr)
+		}
+	}
+	if c := cycles(t, limited("2300000", "LES_SLOTS=floor").stdout)[0]; c.hash != resident.hash || c.engine != 1 {
+		t.Errorf("%+v, resident %+v", c, resident)
+	}
+}
+
 func TestDamagedModelsFailTheLoad(t *testing.T) {
 	app := compile(t, "testdata/app.c", headers()...)
 	whole, err := os.ReadFile(model)
