@@ -20,10 +20,11 @@ static struct {
     int64_t         process; // in which it was registered
 } les_h;
 
-// The load that runs on this thread.
+// The load that runs on this thread, and whether it frees a streamed model.
 static _Thread_local struct {
     bool      active;
     uintptr_t id;
+    bool      freeing;
 } les_l;
 
 static _Thread_local char les_error[1400];
@@ -359,7 +360,16 @@ void les_hook_model_free(const struct llama_model * model) {
     struct les_told told;
     const bool known = host && les_tell(host, id, &told);
     les_hosted_end(model, known ? &told : NULL);
+    les_l.freeing = host != NULL;
     if (host) {
         host->model_free(id);
+    }
+}
+
+// Weights that stay are read into memory of malloc, of which glibc keeps tens of MiB after the first model.
+void les_hook_model_freed(void) {
+    if (les_l.freeing) {
+        les_l.freeing = false;
+        les_os_trim();
     }
 }

@@ -145,7 +145,9 @@ LES_API bool les_hook_load_end(const struct llama_model * model, const char * pa
 LES_API void les_hook_context_begin(const struct llama_model * model, bool observed);
 LES_API bool les_hook_context_made (const struct llama_model * model, struct llama_context * lctx);
 
-LES_API void les_hook_model_free(const struct llama_model * model);
+// Before and after the weights of a model are freed, on the same thread.
+LES_API void les_hook_model_free (const struct llama_model * model);
+LES_API void les_hook_model_freed(void);
 
 #ifdef __cplusplus
 }

@@ -52,7 +52,8 @@ LES_API void les_verify_register(const struct les_verify_calls * calls);
 
 // calls of llama.cpp
 
-// Before a draft whose first token has position pos: may turn it off, or lower its number of tokens.
+// Before a draft whose first token has position pos: may turn it off, or lower its number of tokens. Where nothing came of a
+// draft that was made shorter, as the drafter may be told to throw such away, the next one is as long as it may be.
 LES_API void les_verify_ask(const void * drafter, int32_t seq, int32_t pos, int32_t n_max, bool sequential, bool * drafting, int32_t * n_tokens);
 
 // The drafter is this sure of the next token of the draft; n is where it says so.
