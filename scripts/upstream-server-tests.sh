@@ -19,12 +19,14 @@ if [ ! -x "$python" ]; then
     "$python" -m pip install --quiet pytest pytest-timeout requests filelock numpy aiohttp prometheus-client wget openai
 fi
 
+(cd "$root" && scripts/go.sh run ./cmd/liblesext/testdata/projector models/les-ref.gguf "$out/mmproj.gguf")
+
 # run runs the tests with variables of the environment; its name is that of the report.
 run() {
     local name=$1
     shift
     (cd "$root/llama/llama.cpp/tools/server/tests" &&
-        env "$@" OMP_WAIT_POLICY=passive PYTHONPATH="$root/tools/client" PYTHONDONTWRITEBYTECODE=1 LES_TEST_MODEL="$root/models/les-ref.gguf" \
+        env "$@" OMP_WAIT_POLICY=passive PYTHONPATH="$root/tools/client" PYTHONDONTWRITEBYTECODE=1 LES_TEST_MODEL="$root/models/les-ref.gguf" LES_TEST_PROJECTOR="$out/mmproj.gguf" \
             LLAMA_SERVER_BIN_PATH="$build/bin/llama-server" LLAMA_CACHE="$out/cache" \
             "$python" -m pytest -p les_upstream -p no:cacheprovider -q --timeout 120 -m "not slow" \
             --junit-xml "$out/$name.xml" "${tests[@]}" >"$out/$name.log" 2>&1) || true

@@ -1,15 +1,18 @@
 """A pytest plugin for llama.cpp's own server tests: every model that they would download is one file that is here.
 
-LES_TEST_MODEL names it. The router finds it under the names of three models in the cache of downloads (LLAMA_CACHE), and
-drafts are made by it too. Adapters and projectors stay what they are: not here.
+LES_TEST_MODEL names it, and LES_TEST_PROJECTOR the projector of tests with pictures. The router finds the model under the
+names of three in the cache of downloads (LLAMA_CACHE), and drafts are made by it too. Adapters stay what they are: not here.
 """
 
 import os
 import pathlib
+import struct
+import zlib
 
 import pytest
 
 MODEL = os.environ["LES_TEST_MODEL"]
+PROJECTOR = os.environ["LES_TEST_PROJECTOR"]
 CACHED = {
     "ggml-org/tinygemma3-GGUF": "tinygemma3-Q8_0.gguf",
     "ggml-org/test-model-stories260K": "stories260K-F32.gguf",
@@ -30,13 +33,29 @@ def fill_cache(folder):
             link.symlink_to(MODEL)
 
 
+def picture(name):
+    """A PNG of one colour, another one for each name."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    colour = struct.pack(">I", zlib.crc32(name.encode()))[:3]
+    rows = (b"\0" + colour*32)*32
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 32, 32, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
+    import requests
     import utils
 
-    start, download = utils.ServerProcess.start, utils.download_file
+    start, download, get = utils.ServerProcess.start, utils.download_file, requests.get
 
     def start_here(self, *args, **kwargs):
+        os.environ.pop("LLAMA_ARG_MMPROJ", None)
+        # A server that is started again has no repository any more.
+        self.sees = getattr(self, "sees", False) or "tinygemma3" in (self.model_hf_repo or "")
+        if self.sees and not self.no_mmproj:
+            os.environ["LLAMA_ARG_MMPROJ"] = PROJECTOR
         if self.model_hf_repo and not self.mmproj_url:
             self.model_hf_repo = self.model_hf_file = None
             self.model_file = MODEL
@@ -46,7 +65,16 @@ def pytest_configure(config):
     def download_here(url, *args, **kwargs):
         return download(url, *args, **kwargs) if "lora" in url.lower() else MODEL
 
+    def get_here(url, *args, **kwargs):
+        if not url.endswith(".png"):
+            return get(url, *args, **kwargs)
+        answer = requests.Response()
+        answer.status_code, answer._content = 200, picture(url)
+        return answer
+
+    requests.get = get_here
     utils.ServerProcess.start = start_here
     utils.download_file = download_here
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     fill_cache(pathlib.Path(os.environ["LLAMA_CACHE"]))
+    pathlib.Path("tmp").mkdir(exist_ok=True)  # where upstream's tests put their files
