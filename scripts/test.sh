@@ -25,7 +25,7 @@ cd "$root" || exit
 
 # What the tests run; the matrix builds more itself if it needs more.
 targets=(lescli lesext lesext-static test-llama-archs llama-gguf-split llama-quantize llama-imatrix
-    llama-completion llama-perplexity llama-bench llama-server llama-cli)
+    llama-completion llama-perplexity llama-bench llama-server llama-cli llama-mtmd-cli)
 
 count() { echo "$@" >>"$totals"; }
 

@@ -136,12 +136,17 @@ func (w *Writer) SetUint64s(key string, values []uint64) error {
 	return setArray(w, key, C.GGUF_TYPE_UINT64, values)
 }
 
+// SetFloat32s sets key to an array of numbers.
+func (w *Writer) SetFloat32s(key string, values []float32) error {
+	return setArray(w, key, C.GGUF_TYPE_FLOAT32, values)
+}
+
 // SetBytes sets key to an array of bytes.
 func (w *Writer) SetBytes(key string, values []byte) error {
 	return setArray(w, key, C.GGUF_TYPE_UINT8, values)
 }
 
-func setArray[T uint8 | uint32 | uint64](w *Writer, key string, kind C.enum_gguf_type, values []T) error {
+func setArray[T uint8 | uint32 | uint64 | float32](w *Writer, key string, kind C.enum_gguf_type, values []T) error {
 	return withCString(key, func(k *C.char) {
 		C.gguf_set_arr_data(w.gguf, k, kind, unsafe.Pointer(unsafe.SliceData(values)), C.size_t(len(values)))
 	})

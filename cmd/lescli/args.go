@@ -72,6 +72,23 @@ func checkNamed(c *cli.Context, what, name string) error {
 	return nil
 }
 
+// namedModelFlag is for commands whose argument is a model: those that take other
+// arguments, or none, know it as -m.
+func namedModelFlag() cli.Flag {
+	return &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "another way to give MODEL"}
+}
+
+// oneModel returns the model of such a command.
+func oneModel(c *cli.Context) (string, error) {
+	if !c.IsSet("model") {
+		return onePath(c, "MODEL")
+	}
+	if c.NArg() > 0 {
+		return "", usagef("%s: %q is a second model beside -m", c.Command.Name, c.Args().First())
+	}
+	return c.String("model"), checkNamed(c, "-m", c.String("model"))
+}
+
 // noArguments refuses positional arguments.
 func noArguments(c *cli.Context) error {
 	if c.NArg() > 0 {

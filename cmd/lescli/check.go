@@ -18,12 +18,13 @@ func checkCommand() *cli.Command {
 		Usage:       "compare a repacked model with its checksums",
 		ArgsUsage:   "MODEL",
 		Description: "Reads all of the file. Names what is damaged by block, expert and offset, and exits 1.",
+		Flags:       []cli.Flag{namedModelFlag()},
 		Action:      runCheck,
 	}
 }
 
 func runCheck(c *cli.Context) error {
-	path, err := onePath(c, "MODEL")
+	path, err := oneModel(c)
 	if err != nil {
 		return err
 	}

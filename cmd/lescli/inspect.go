@@ -18,7 +18,7 @@ func inspectCommand() *cli.Command {
 		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for\n" +
 			"the given context length and batch.",
 		Flags: []cli.Flag{
-			ctxFlag(), ubatchFlag(),
+			namedModelFlag(), ctxFlag(), ubatchFlag(),
 			&cli.BoolFlag{Name: "json", Usage: "print JSON"},
 		},
 		Action: runInspect,
@@ -69,7 +69,7 @@ type budgetLine struct {
 }
 
 func runInspect(c *cli.Context) error {
-	path, err := onePath(c, "MODEL")
+	path, err := oneModel(c)
 	if err != nil {
 		return err
 	}

@@ -138,3 +138,12 @@ func TestInspectAndEnginePlanAlike(t *testing.T) {
 		}
 	}
 }
+
+func TestInspectTakesTheModelAsRunDoes(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	if stdout, stderr, code := lescli("inspect", "-m", model, "--json"); code != 0 || !strings.Contains(stdout, model) {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
+	expectFailure(t, exitUsage, []string{"second model"}, "inspect", "-m", model, model)
+	expectFailure(t, exitUsage, []string{"MODEL is missing"}, "inspect")
+}

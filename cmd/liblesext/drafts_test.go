@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 const drafter = root + "/models/les-ref-dspark.gguf"
@@ -23,16 +19,15 @@ const drafter = root + "/models/les-ref-dspark.gguf"
 // TestControllerRulesOtherPrograms has llama-server draft, with LES off and on:
 // the text is the same, the widths are not.
 func TestControllerRulesOtherPrograms(t *testing.T) {
-	program := filepath.Join(binDir(t), "llama-server")
 	// In F32 steps of different widths differ least.
 	float := filepath.Join(t.TempDir(), "f32.gguf")
 	succeed(t, nil, filepath.Join(binDir(t), "llama-quantize"), "--allow-requantize", model, float, "F32")
 	prompts := []string{"func (r *Reader) Read(p []byte) (n int, err error) {\n", "func main() {", "type Writer struct {\n"}
-	want, log := serve(t, "LES=off", program, float, prompts)
+	want, log := serve(t, "LES=off", float, prompts)
 	if strings.Contains(log, "drafts:") {
 		t.Error("somebody decides although LES is off")
 	}
-	got, log := serve(t, "LES_SLOTS=floor", program, float, prompts)
+	got, log := serve(t, "LES_SLOTS=floor", float, prompts)
 	for i := range want {
 		if got[i] != want[i] {
 			t.Errorf("%q\nwith LES off %q", got[i], want[i])
@@ -49,24 +44,11 @@ func TestControllerRulesOtherPrograms(t *testing.T) {
 // continued one after the other, the first one again at the end, then all at once,
 // so that drafts of several sequences are verified in one step, has answers written
 // that a grammar constrains, and returns the answers and the log.
-func serve(t *testing.T, variable, program, model string, prompts []string) (answers []string, log string) {
+func serve(t *testing.T, variable, model string, prompts []string) (answers []string, log string) {
 	t.Helper()
-	port := freePort(t)
-	cmd := exec.Command(program, "-m", model, "--spec-type", "draft-dspark", "-md", drafter, "--spec-draft-n-max", "7", "--no-repack",
-		"-c", "1024", "-np", "4", "-t", "2", "--port", fmt.Sprint(port), "-v")
-	cmd.Env = append(os.Environ(), variable)
-	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
-	base := fmt.Sprintf("http://127.0.0.1:%d", port)
-	for begin := time.Now(); !healthy(base); time.Sleep(100 * time.Millisecond) {
-		if time.Since(begin) > 2*time.Minute {
-			t.Fatalf("the server does not start: %s", tail(text.String()))
-		}
-	}
+	server := startServer(t, variable, "-m", model, "--spec-type", "draft-dspark", "-md", drafter, "--spec-draft-n-max", "7",
+		"--no-repack", "-c", "1024", "-np", "4", "-v")
+	base := server.base
 	for _, prompt := range append(prompts, prompts[0]) {
 		answers = append(answers, complete(t, base, prompt))
 	}
@@ -79,9 +61,7 @@ func serve(t *testing.T, variable, program, model string, prompts []string) (ans
 		}
 	}
 	answers = append(answers, constrained(t, base)...)
-	cmd.Process.Signal(os.Interrupt)
-	cmd.Wait()
-	return answers, text.String()
+	return answers, server.stop()
 }
 
 // together has all prompts continued at the same time.
@@ -127,25 +107,6 @@ func constrained(t *testing.T, base string) (answers []string) {
 	return answers
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
-func healthy(base string) bool {
-	reply, err := http.Get(base + "/health")
-	if err != nil {
-		return false
-	}
-	reply.Body.Close()
-	return reply.StatusCode == http.StatusOK
-}
-
 func complete(t *testing.T, base, prompt string) string {
 	t.Helper()
 	answer, err := ask(base, prompt)
@@ -174,5 +135,3 @@ func post(base string, fields map[string]any) (string, error) {
 	}
 	return answer.Content, nil
 }
-
-func tail(text string) string { return text[max(0, len(text)-2000):] }

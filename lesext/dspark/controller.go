@@ -209,7 +209,9 @@ func (c *Controller) plainDue() bool {
 // Verify returns how many of n drafted tokens are worth a step. confidences are
 // those of the drafter, or empty; they are kept until Observe.
 func (c *Controller) Verify(confidences []float32, n int) int {
-	n = min(n, c.config.Max)
+	if n = min(n, c.config.Max); c.config.Sequential {
+		n = min(n, c.asked) // what more there is was not worth asking for
+	}
 	c.given = append(c.given[:0], confidences[:min(len(confidences), n)]...)
 	if c.config.Fixed > 0 {
 		return min(n, c.config.Fixed)

@@ -1,5 +1,6 @@
 #include "les-host.h"
 #include "les-fit.h"
+#include "les-hosted.h"
 #include "les-impl.h"
 #include "les-library.h"
 
@@ -11,26 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A model that an engine streams.
-struct les_hosted {
-    const struct llama_model * model;
-    uintptr_t                  id;
-    struct les_hosted *        next;
-};
-
 // The lock guards all of it.
 static struct {
-    _Atomic int32_t     lock;
-    bool                registered;
-    struct les_host     host;    // constant once registered
-    int64_t             process; // in which it was registered
-    struct les_hosted * models;
+    _Atomic int32_t lock;
+    bool            registered;
+    struct les_host host;    // constant once registered
+    int64_t         process; // in which it was registered
 } les_h;
 
-// The load that runs on this thread.
+// The load that runs on this thread, and whether it frees a streamed model.
 static _Thread_local struct {
     bool      active;
     uintptr_t id;
+    bool      freeing;
 } les_l;
 
 static _Thread_local char les_error[1400];
@@ -101,42 +95,9 @@ static const struct les_host * les_want_engine(const char ** reason) {
 
 // models
 
-static bool les_remember(const struct llama_model * model, uintptr_t id) {
-    struct les_hosted * h = calloc(1, sizeof(*h));
-    if (!h) {
-        return false;
-    }
-    h->model = model;
-    h->id    = id;
-    les_lock(&les_h.lock);
-    h->next      = les_h.models;
-    les_h.models = h;
-    les_unlock(&les_h.lock);
-    return true;
-}
-
-// The engine's number of a model, 0 for one that is not streamed. With forget it is forgotten.
-static uintptr_t les_find(const struct llama_model * model, bool forget) {
-    les_lock(&les_h.lock);
-    struct les_hosted ** at = &les_h.models;
-    while (*at && (*at)->model != model) {
-        at = &(*at)->next;
-    }
-    struct les_hosted * found = *at;
-    const uintptr_t id = found ? found->id : 0;
-    if (found && forget) {
-        *at = found->next;
-    }
-    les_unlock(&les_h.lock);
-    if (forget) {
-        free(found);
-    }
-    return id;
-}
-
 // The engine and the number of a streamed model; NULL with an error set.
 static const struct les_host * les_streamed(const struct llama_model * model, uintptr_t * id) {
-    *id = les_find(model, false);
+    *id = les_hosted_id(model);
     const struct les_host * host = *id ? les_engine() : NULL;
     if (!host) {
         les_host_fail(*id ? "a child of fork has no engine" : "the model is not streamed");
@@ -187,13 +148,30 @@ int32_t les_host_change(const struct llama_model * model, const char * name, con
 }
 
 const struct llama_model * les_host_first_model(void) {
-    const struct llama_model * first = NULL;
-    les_lock(&les_h.lock);
-    for (const struct les_hosted * h = les_h.models; h; h = h->next) {
-        first = h->model;
+    struct les_told told = { 0 };
+    return les_hosted_next(&told) ? told.model : NULL;
+}
+
+// Fills in a model's plan and counters. A failure is not the caller's: it leaves no error.
+static bool les_tell(const struct les_host * host, uintptr_t id, struct les_told * told) {
+    char before[sizeof(les_error)];
+    memcpy(before, les_error, sizeof(before));
+    const bool known = host->plan(id, &told->plan) == 0 && host->stats(id, &told->stats) == 0;
+    if (!known) {
+        memcpy(les_error, before, sizeof(before));
     }
-    les_unlock(&les_h.lock);
-    return first;
+    return known;
+}
+
+size_t les_host_told(struct les_told * told, size_t n) {
+    const struct les_host * host = les_engine();
+    struct les_told at = { 0 };
+    size_t found = 0;
+    while (host && found < n && les_hosted_next(&at)) {
+        told[found] = at;
+        found += !at.model || les_tell(host, les_hosted_id(at.model), &told[found]) ? 1 : 0;
+    }
+    return found;
 }
 
 // loads
@@ -339,7 +317,7 @@ bool les_hook_load_end(const struct llama_model * model, const char * path, cons
         les_logf(GGML_LOG_LEVEL_ERROR, "%s: cannot stream: %s", path, les_error);
         return false;
     }
-    if (status == 1 && !les_remember(model, id)) {
+    if (status == 1 && !les_hosted_add(model, id, path)) {
         host->model_free(id);
         les_logf(GGML_LOG_LEVEL_ERROR, "%s: no memory to remember the model", path);
         return false;
@@ -350,7 +328,7 @@ bool les_hook_load_end(const struct llama_model * model, const char * path, cons
 // contexts
 
 void les_hook_context_begin(const struct llama_model * model, bool observed) {
-    const uintptr_t id = les_find(model, false);
+    const uintptr_t id = les_hosted_id(model);
     const struct les_host * host = id ? les_engine() : NULL;
     if (host) {
         host->context_begin(id, observed);
@@ -359,7 +337,7 @@ void les_hook_context_begin(const struct llama_model * model, bool observed) {
 
 bool les_hook_context_made(const struct llama_model * model, struct llama_context * lctx) {
     uintptr_t id;
-    if (les_find(model, false) == 0) {
+    if (les_hosted_id(model) == 0) {
         return true;
     }
     const struct les_host * host = les_streamed(model, &id);
@@ -377,9 +355,21 @@ void les_model_report(struct les_model * model) {
 }
 
 void les_hook_model_free(const struct llama_model * model) {
-    const uintptr_t id = les_find(model, true);
+    const uintptr_t id = les_hosted_id(model);
     const struct les_host * host = id ? les_engine() : NULL;
+    struct les_told told;
+    const bool known = host && les_tell(host, id, &told);
+    les_hosted_end(model, known ? &told : NULL);
+    les_l.freeing = host != NULL;
     if (host) {
         host->model_free(id);
+    }
+}
+
+// Weights that stay are read into memory of malloc, of which glibc keeps tens of MiB after the first model.
+void les_hook_model_freed(void) {
+    if (les_l.freeing) {
+        les_l.freeing = false;
+        les_os_trim();
     }
 }

@@ -57,6 +57,15 @@ struct les_stats {
     int32_t cut_percent;    // how often guesses of a rank must come true to be read ahead; above 100 none are
 };
 
+// A streamed model, as reports tell of it.
+struct les_told {
+    const struct llama_model * model; // NULL for one that has been freed
+    int64_t                    load;  // number of its load in this process
+    char                       name[128]; // of its file, in ASCII; a second one of the same name ends in #2
+    struct les_plan            plan;
+    struct les_stats           stats;
+};
+
 // What an engine is asked. A model is named by the number that load_begin gave. A function that fails says why with
 // les_host_fail before it returns; none throws, aborts or prints but through les_host_log.
 struct les_host {
@@ -110,6 +119,10 @@ LES_API int32_t les_host_change(const struct llama_model * model, const char * n
 // Of the streamed models of this process the one that was loaded first; NULL where there is none.
 LES_API const struct llama_model * les_host_first_model(void);
 
+// The streamed models that have a context, in the order of their loads, or where no model is streamed those that were freed
+// since the last load, as they were then. Fills in n at most and returns how many.
+LES_API size_t les_host_told(struct les_told * told, size_t n);
+
 // True if a load from this path would be streamed as things are now.
 LES_API bool les_host_would_stream(const char * path);
 
@@ -132,7 +145,9 @@ LES_API bool les_hook_load_end(const struct llama_model * model, const char * pa
 LES_API void les_hook_context_begin(const struct llama_model * model, bool observed);
 LES_API bool les_hook_context_made (const struct llama_model * model, struct llama_context * lctx);
 
-LES_API void les_hook_model_free(const struct llama_model * model);
+// Before and after the weights of a model are freed, on the same thread.
+LES_API void les_hook_model_free (const struct llama_model * model);
+LES_API void les_hook_model_freed(void);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #ifdef __APPLE__
@@ -20,6 +22,10 @@
 #else
 #    define LES_ENGINE "liblesext-engine.so"
 #endif
+
+// Addresses that the engine takes when it starts, most of them only to reserve them: 0.6 GiB for Go's tables, the rest for stacks
+// and heaps of its threads; 1.65 GiB were seen. Go ends a process that has not got them.
+#define LES_ENGINE_BYTES ((size_t) 2 << 30)
 
 static _Thread_local char les_why[1024];
 
@@ -60,7 +66,25 @@ static const char * les_refuse_library(const char * reason) {
     return les_why;
 }
 
+// False if a limit of addresses (ulimit -v) leaves too few.
+static bool les_has_addresses(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return true;
+    }
+    void * range = mmap(NULL, LES_ENGINE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    if (range == MAP_FAILED) {
+        return false;
+    }
+    munmap(range, LES_ENGINE_BYTES);
+    return true;
+}
+
 const char * les_library_open_engine(void) {
+    if (!les_has_addresses()) {
+        snprintf(les_why, sizeof(les_why), "the limit of addresses of this process (ulimit -v) leaves less than the %d MiB that the engine needs", (int) (LES_ENGINE_BYTES >> 20));
+        return les_why;
+    }
     sigset_t before;
     les_block_signals(&before);
     dlerror();

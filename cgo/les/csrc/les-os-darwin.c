@@ -98,3 +98,6 @@ uint64_t les_os_memory_available(void) {
     return total / 100 * free_percent;
 #endif
 }
+
+void les_os_trim(void) {
+}

@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -74,4 +75,10 @@ uint64_t les_os_memory_available(void) {
         fclose(f);
     }
     return (uint64_t) kib << 10;
+}
+
+void les_os_trim(void) {
+#if defined(__GLIBC__)
+    malloc_trim(0);
+#endif
 }

@@ -135,3 +135,6 @@ uint64_t les_os_memory_available(void) {
     }
     return status.ullAvailPhys < status.ullAvailPageFile ? status.ullAvailPhys : status.ullAvailPageFile;
 }
+
+void les_os_trim(void) {
+}

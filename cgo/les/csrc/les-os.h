@@ -42,6 +42,9 @@ uint64_t les_os_now_ns(void);
 // What this process may still take before the system refuses memory or ends it, as far as the system tells; 0 when it does not.
 uint64_t les_os_memory_available(void);
 
+// Gives what malloc keeps of freed memory back to the system, where malloc can be asked to.
+void les_os_trim(void);
+
 // Inside a spin. It depends on the processor alone.
 static inline void les_os_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,29 +1,18 @@
-// What llama.cpp's programs call to offer LES: options of their command lines, columns of llama-bench, what llama-server
-// tells and is asked. It knows none of their types: they come as template arguments, so that every change of the
+// What llama.cpp's programs call to offer LES: options of their command lines, columns of llama-bench, and in les-server.h what
+// llama-server tells and is asked. It knows none of their types: they come as template arguments, so that every change of the
 // programs themselves is one line, LES_HOOK(call).
 
 #pragma once
 
 #include "les-report.h"
+#include "les-server.h"
 
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 #define LES_HOOK(...) __VA_ARGS__
-
-// The whole text of a report.
-inline std::string les_text_of(size_t (*report)(char *, size_t)) {
-    std::string text(report(nullptr, 0) + 512, '\0'); // numbers may grow meanwhile
-    const size_t n = report(&text[0], text.size());
-    text.resize(n < text.size() ? n : text.size() - 1);
-    return text;
-}
 
 // options
 
@@ -128,52 +117,4 @@ inline void les_bench_values(std::vector<std::string> & values, size_t n) {
     values.push_back(std::to_string(plan.slot_count));
     values.push_back(std::to_string(plan.budget));
     values.push_back(std::to_string(model ? rate : 0));
-}
-
-// llama-server
-
-// Bounds what the server keeps of earlier prompts by default, which is more than a budget for the whole process has room for:
-// a sixteenth of it, and two checkpoints of each sequence. Other numbers than the defaults are taken as they are.
-template <typename Params>
-void les_bound_caches(Params & params) {
-    const Params defaults{};
-    les_plan     plan  = {};
-    const llama_model * model = les_host_first_model();
-    if (!model || les_host_plan(model, &plan) != 0 || plan.budget == 0) {
-        return;
-    }
-    const int64_t share_mib = plan.budget/16 >> 20;
-    if (params.cache_ram_mib == defaults.cache_ram_mib && share_mib < params.cache_ram_mib) {
-        params.cache_ram_mib = static_cast<int32_t>(share_mib);
-    }
-    if (params.n_ctx_checkpoints == defaults.n_ctx_checkpoints) {
-        params.n_ctx_checkpoints = 2;
-    }
-}
-
-// POST /les: {"budget": "3G"} or a number of bytes, {"slots": 4} or a word of --les-slots; without either nothing changes. A
-// "model" beside it is for a router, which has looked at it. The answer is the plan.
-template <typename Result, typename Json, typename Request>
-std::unique_ptr<Result> les_change(const Request & request) {
-    const Json body  = request.body.empty() ? Json::object() : Json::parse(request.body);
-    const size_t sizes = body.contains("budget") + body.contains("slots");
-    if (!body.is_object() || sizes > 1 || body.size() != sizes + body.contains("model")) {
-        throw std::invalid_argument("want {\"budget\": SIZE} or {\"slots\": NUMBER}");
-    }
-    const llama_model * model = les_host_first_model();
-    if (!model) {
-        throw std::invalid_argument("no model of this process is streamed");
-    }
-    for (const char * name : { "budget", "slots" }) {
-        if (body.contains(name)) {
-            const Json &      value = body.at(name);
-            const std::string text  = value.is_string() ? value.template get<std::string>() : value.dump();
-            if (les_host_change(model, name, text.c_str()) != 0) {
-                throw std::invalid_argument(les_host_last_error());
-            }
-        }
-    }
-    auto result  = std::make_unique<Result>();
-    result->data = les_text_of(les_report_plan);
-    return result;
 }

@@ -1,5 +1,6 @@
 #include "les-report.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -49,7 +50,12 @@ struct les_metric {
     double       value;
 };
 
-static void les_add_metrics(struct les_text * t, const struct les_plan * p, const struct les_stats * s) {
+#define LES_N_METRICS 22
+
+// The metric with this number, of one model.
+static struct les_metric les_metric_of(const struct les_told * told, size_t i) {
+    const struct les_plan  * p = &told->plan;
+    const struct les_stats * s = &told->stats;
     const struct les_metric metrics[] = {
         { "lookups_total",          "counter", "Routed experts, of each layer and step",                             (double) s->lookups },
         { "hits_total",             "counter", "Routed experts that were in memory",                                 (double) s->hits },
@@ -74,48 +80,64 @@ static void les_add_metrics(struct les_text * t, const struct les_plan * p, cons
         { "lookahead",              "gauge",   "1 while experts are read ahead",                                     les_looks_ahead(p, s) },
         { "lookahead_cut_ratio",    "gauge",   "How often guesses must come true to be read ahead; above 1 none are", s->cut_percent/100.0 },
     };
-    for (size_t i = 0; i < sizeof(metrics)/sizeof(metrics[0]); i++) {
-        const struct les_metric * m = &metrics[i];
-        les_text_add(t, "# HELP llamacpp:les_%s %s\n# TYPE llamacpp:les_%s %s\nllamacpp:les_%s %.17g\n", m->name, m->help, m->name, m->type, m->name, m->value);
+    static_assert(sizeof(metrics)/sizeof(metrics[0]) == LES_N_METRICS, "LES_N_METRICS");
+    return metrics[i];
+}
+
+// Several models at once are told apart by a label.
+static void les_add_metrics(struct les_text * t, const struct les_told * told, size_t n) {
+    for (size_t i = 0; i < LES_N_METRICS && n > 0; i++) {
+        const struct les_metric first = les_metric_of(told, i);
+        les_text_add(t, "# HELP llamacpp:les_%s %s\n# TYPE llamacpp:les_%s %s\n", first.name, first.help, first.name, first.type);
+        for (size_t k = 0; k < n; k++) {
+            les_text_add(t, "llamacpp:les_%s", first.name);
+            if (n > 1) {
+                les_text_add(t, "{model=\"%s\"}", told[k].name);
+            }
+            les_text_add(t, " %.17g\n", les_metric_of(&told[k], i).value);
+        }
     }
 }
 
 size_t les_report_metrics(char * text, size_t size) {
-    struct les_text  t = { text, size, 0 };
-    struct les_plan  plan;
-    struct les_stats stats;
-    const struct llama_model * model = les_host_first_model();
-    if (model && les_host_plan(model, &plan) == 0 && les_host_stats(model, &stats) == 0) {
-        les_add_metrics(&t, &plan, &stats);
-    } else {
-        les_text_add(&t, "%s", "");
-    }
+    struct les_text t = { text, size, 0 };
+    struct les_told told[LES_N_TOLD];
+    les_text_add(&t, "%s", ""); // ends a text of nothing too
+    les_add_metrics(&t, told, les_host_told(told, LES_N_TOLD));
     return t.n;
 }
 
 // plan
 
-static void les_add_plan(struct les_text * t, const struct les_plan * p) {
+static void les_add_plan(struct les_text * t, const struct les_told * told) {
+    const struct les_plan  * p = &told->plan;
+    const struct les_stats * s = &told->stats;
     const int32_t above = p->slot_count > p->floor_slots ? p->slot_count - p->floor_slots : 0;
-    les_text_add(t, "{\"les\": \"on\", \"streamed_layers\": %d, \"experts\": %d, \"slots\": %d, \"floor_slots\": %d, \"slots_per_layer\": %.17g, ",
-        p->layers, p->experts, p->slot_count, p->floor_slots, les_ratio(above, p->layers));
+    les_text_add(t, "\"model\": \"%s\", \"streamed_layers\": %d, \"experts\": %d, \"slots\": %d, \"floor_slots\": %d, \"slots_per_layer\": %.17g, ",
+        told->name, p->layers, p->experts, p->slot_count, p->floor_slots, les_ratio(above, p->layers));
     les_text_add(t, "\"budget_bytes\": %lld, \"plan_bytes\": %lld, \"floor_bytes\": %lld, \"dense_bytes\": %lld, \"kv_bytes\": %lld, ",
         (long long) p->budget, (long long) p->total, (long long) p->floor, (long long) p->dense, (long long) p->kv);
-    les_text_add(t, "\"compute_bytes\": %lld, \"process_bytes\": %lld, \"slots_bytes\": %lld, \"lanes\": %d",
+    les_text_add(t, "\"compute_bytes\": %lld, \"process_bytes\": %lld, \"slots_bytes\": %lld, \"lanes\": %d, ",
         (long long) p->compute, (long long) p->process, (long long) p->slots, p->lanes);
+    les_text_add(t, "\"lookahead\": %s, \"hit_rate\": %.17g, \"recall\": %.17g",
+        les_looks_ahead(p, s) ? "true" : "false", les_ratio(s->hits, s->lookups), les_ratio(s->right, s->routed_guessed));
 }
 
 size_t les_report_plan(char * text, size_t size) {
-    struct les_text  t = { text, size, 0 };
-    struct les_plan  plan;
-    struct les_stats stats;
-    const struct llama_model * model = les_host_first_model();
-    if (!model || les_host_plan(model, &plan) != 0 || les_host_stats(model, &stats) != 0) {
+    struct les_text t = { text, size, 0 };
+    struct les_told told[LES_N_TOLD];
+    const size_t n = les_host_told(told, LES_N_TOLD);
+    if (n == 0 || !told[0].model) {
         les_text_add(&t, "{\"les\": \"off\"}");
         return t.n;
     }
-    les_add_plan(&t, &plan);
-    les_text_add(&t, ", \"lookahead\": %s, \"hit_rate\": %.17g, \"recall\": %.17g}",
-        les_looks_ahead(&plan, &stats) ? "true" : "false", les_ratio(stats.hits, stats.lookups), les_ratio(stats.right, stats.routed_guessed));
+    les_text_add(&t, "{\"les\": \"on\", ");
+    les_add_plan(&t, &told[0]);
+    for (size_t i = 1; i < n; i++) {
+        les_text_add(&t, i == 1 ? ", \"others\": [{" : ", {");
+        les_add_plan(&t, &told[i]);
+        les_text_add(&t, i + 1 < n ? "}" : "}]");
+    }
+    les_text_add(&t, "}");
     return t.n;
 }

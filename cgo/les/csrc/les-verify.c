@@ -12,6 +12,8 @@ struct sequence {
     struct les_verify_draft last;
     int32_t      tokens[LES_VERIFY_MAX_TOKENS]; // of the last draft
     bool         pending; // a step runs
+    bool         cut;     // fewer tokens were asked for than there was room for
+    bool         whole;   // nothing came of the last cut: a drafter may throw short drafts away, so it is not cut
     uint64_t     asked_ns, chosen_ns;
     struct les_verify_step step;
 };
@@ -106,7 +108,8 @@ bool les_verify_ask(const void * drafter, int32_t seq, struct les_verify_draft d
     s->step = (struct les_verify_step) { 0 };
     const int32_t room = *n_tokens < 0 || *n_tokens > draft.n_max ? draft.n_max : *n_tokens;
     const int32_t n    = g_calls.ask(g_calls.user, key_of(s), room);
-    if (n > 0 && n < room) {
+    s->cut = n > 0 && n < room && !s->whole;
+    if (s->cut) {
         *n_tokens = n;
     }
     struct confidences * c = confidences_of(seq);
@@ -140,6 +143,7 @@ size_t les_verify_choose(const void * drafter, int32_t seq, const int32_t * toke
     const struct confidences * c   = own ? own : &none;
     int32_t chosen = g_calls.choose(g_calls.user, key_of(s), (int32_t) n, c->values, c->n < (int32_t) n ? 0 : (int32_t) n);
     chosen = chosen < 0 ? 0 : chosen > (int32_t) n ? (int32_t) n : chosen;
+    s->whole           = n > 0 ? s->whole : s->cut;
     s->chosen_ns       = les_os_now_ns();
     s->step.draft_ns   = s->chosen_ns - s->asked_ns;
     s->step.n_drafted  = (int32_t) n;

@@ -62,7 +62,8 @@ LES_API void les_verify_register(const struct les_verify_calls * calls);
 
 // calls of llama.cpp
 
-// Before a draft: false turns it off. Its number of tokens, negative for n_max, may become less.
+// Before a draft: false turns it off. Its number of tokens, negative for n_max, may become less. Where nothing came of a draft
+// that was made shorter, as the drafter may be told to throw such away, the next one is as long as it may be.
 LES_API bool les_verify_ask(const void * drafter, int32_t seq, struct les_verify_draft draft, int32_t * n_tokens);
 
 // The drafter is this sure of the next token of the draft; n is where it says so.

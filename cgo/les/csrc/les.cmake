@@ -23,6 +23,7 @@ target_sources(ggml-base PRIVATE
     ${GGML_LES_DIR}/les-fit.c
     ${GGML_LES_DIR}/les-override.cpp
     ${GGML_LES_DIR}/les-host.c
+    ${GGML_LES_DIR}/les-hosted.c
     ${GGML_LES_DIR}/les-report.c
     ${GGML_LES_DIR}/les-verify.c
     ${LES_OS})

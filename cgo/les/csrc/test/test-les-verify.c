@@ -111,6 +111,18 @@ static void test_no_draft_is_a_step_too(void) {
     CHECK(g.n_observe == 2 && g.step.draft_ns == 0 && g.n_choose == 1);
 }
 
+static void test_short_drafts_that_vanish_are_not_asked_for_again(void) {
+    decide();
+    g.ask = g.choose = 2;
+    CHECK(ask(drafters, 0, 10, -1) == 2);
+    les_verify_choose(drafters, 0, tokens, 0); // thrown away: shorter than its least
+    CHECK(ask(drafters, 0, 11, -1) == -1); // as many as there may be
+    CHECK(les_verify_choose(drafters, 0, tokens, 8) == 2);
+    CHECK(ask(drafters, 0, 14, -1) == -1);
+    les_verify_choose(drafters, 0, tokens, 0); // not for its length
+    CHECK(ask(drafters, 0, 15, -1) == 2);
+}
+
 static void test_another_request_begins(void) {
     decide();
     ask(drafters, 0, 10, -1);
@@ -176,6 +188,7 @@ int main(void) {
     RUN(test_nobody_decides);
     RUN(test_a_step_is_told);
     RUN(test_no_draft_is_a_step_too);
+    RUN(test_short_drafts_that_vanish_are_not_asked_for_again);
     RUN(test_another_request_begins);
     RUN(test_a_registration_ends_in_mid_draft);
     RUN(test_a_sequence_without_a_number_has_no_confidences);
