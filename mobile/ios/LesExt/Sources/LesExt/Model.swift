@@ -42,7 +42,7 @@ public final class Model: @unchecked Sendable {
             params.n_threads = threads
             return les_mobile_open(&params, &error, capacity)
         }
-        guard let opened else { throw ModelError(reason: String(cString: error)) }
+        guard let opened else { throw ModelError(reason: error.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }) }
         handle = opened
     }
 
