@@ -47,7 +47,7 @@ android() {
     local home system=linux
     home=$(readlink -f "$(command -v javac || true)" | sed 's|/bin/javac$||')
     if [ ! -e "$home/include/jni.h" ]; then
-        echo "test-mobile-core: skipped: no JDK with jni.h, for Android's part"
+        echo "skipped: javac is not installed, or without jni.h: Android's part"
         return
     fi
     [ "$(uname -s)" != Darwin ] || system=darwin
@@ -66,7 +66,7 @@ swift() {
     read -ra elsewhere <<<"${LES_SWIFT:-}"
     version=$(${elsewhere[@]+"${elsewhere[@]}"} swiftc --version 2>/dev/null | sed -n 's/.*\(Swift version [0-9.]*\).*/\1/p' || true)
     if [ -z "$version" ]; then
-        echo "test-mobile-core: skipped: no Swift compiler, for the part of iOS"
+        echo "skipped: swiftc is not installed: the part of iOS"
         return
     fi
     mkdir "$work/LesExtC"
