@@ -12,8 +12,9 @@
 # which the SDK's toolchain file names.
 #
 # Go has no port to this system. The engine is built as for Linux, against the C
-# library of the SDK, which is musl; musl refuses to open what Go builds, and whether
-# this system's does has not been seen (docs/PLATFORMS.md).
+# library of the SDK, which is musl; musl refuses to open what Go builds, as a library
+# or in the app's own, and whether this system's does has not been seen
+# (docs/PLATFORMS.md).
 #
 # Environment: OHOS_SDK_HOME, LES_JOBS (one per processor).
 set -euo pipefail

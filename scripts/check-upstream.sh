@@ -36,7 +36,7 @@ fi
 # library FOLDER NAME: its file, whatever the system calls such files.
 library() {
     local file
-    for file in "$1/lib$2.so" "$1/lib$2.dylib" "$1/$2.dll"; do
+    for file in "$1/lib$2.so" "$1/lib$2.dylib" "$1/lib$2.dll" "$1/$2.dll"; do
         if [[ -e $file ]]; then
             echo "$file"
             return

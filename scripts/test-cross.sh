@@ -9,11 +9,11 @@
 #   scripts/test-cross.sh macos      the C side and pure Go for macOS, compiled only: zig (PyPI: ziglang), as $ZIG
 #
 # Environment: LES_JOBS (1), LES_ARM_ARCH (armv8.2-a+dotprod; armv8-a and
-# armv8.6-a+dotprod+i8mm are the others that matter), LES_CROSS_MODEL
-# (models/les-ref.gguf), LES_CROSS_STEP (all; build, verify, embed, upstream, csrc or
-# test alone), LES_CROSS_PACKAGES (of the tests of Go; all that have some),
-# LES_STOCK_LIBS (the libraries of an unpatched build for the same target, which
-# upstream compares with and is left out without).
+# armv8.6-a+dotprod+i8mm are the others that matter), LES_CROSS_CPU (max; a processor
+# that qemu knows), LES_CROSS_MODEL (models/les-ref.gguf), LES_CROSS_STEP (all; build,
+# verify, embed, upstream, csrc or test alone), LES_CROSS_PACKAGES (of the tests of Go;
+# all that have some), LES_STOCK_LIBS (the libraries of an unpatched build for the same
+# target, which upstream compares with and is left out without).
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -68,6 +68,32 @@ embed() {
     cmp "$bin/embed.want" "$bin/embed.got"
     grep 'bytes read' "$bin/embed.report" | grep -qv ' 0 bytes read' # something was streamed
     echo "test-cross: the engine as a library writes the same text"
+    engines "$@"
+}
+
+# engines EMULATOR...: the engine is found beside libllama in a folder of any name, and what is in its place is refused
+# by name, in a process that goes on to say so.
+engines() {
+    local bin=$LES_BUILD_DIR/bin folder engine content status
+    folder=$LES_BUILD_DIR/"engine ä 😀"
+    rm -rf "$folder"
+    mkdir "$folder"
+    find "$bin" -maxdepth 1 \( -name '*.dll' -o -name '*.so' -o -name '*.so.*' -o -name embed.exe \) -exec cp -P {} "$folder" \;
+    engine=$(find "$folder" -name 'liblesext-engine.*')
+    "$@" "$folder/embed.exe" "$model" 104857600 'func main() {' 2>/dev/null | tr -d '\r' | cmp - "$bin/embed.want"
+    for content in none text "$(find "$bin" -name 'libgcc_s_seh-1.dll' -o -name 'libggml-base.so')"; do
+        rm "$engine"
+        case $content in
+        none) ;;
+        text) echo "no library" >"$engine" ;;
+        *) cp "$content" "$engine" ;;
+        esac
+        status=0
+        "$@" "$folder/embed.exe" "$model" 104857600 'func main() {' >/dev/null 2>"$bin/embed.report" || status=$?
+        [ "$status" -eq 1 ] || { echo "test-cross: exit code $status with $content as the engine" >&2; return 1; }
+        grep "^embed: $model: cannot stream: .*${engine##*/}" "$bin/embed.report"
+        touch "$engine"
+    done
 }
 
 # upstream EMULATOR...: with LES off, the logits are those of an unpatched build.
@@ -84,14 +110,33 @@ arm64() {
     export LES_BUILD_DIR=$root/build-arm64 GOOS=linux GOARCH=arm64 CGO_ENABLED=1
     export CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++
     export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake -DGGML_CPU_ARM_ARCH=$arm_arch $arguments"
-    local emulator=(qemu-aarch64 -cpu max -L /usr/aarch64-linux-gnu)
+    local cpu=${LES_CROSS_CPU:-max}
+    local emulator=(qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu)
     ! does build || scripts/build.sh lescli lesext
     ! does verify || verify "${emulator[@]}" "$LES_BUILD_DIR/bin/lescli"
     ! does embed || embed "${emulator[@]}"
     ! does upstream || upstream "${emulator[@]}"
     ! does csrc || c_tests arm64 "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" "-DGGML_CPU_ARM_ARCH=$arm_arch"
+    does test || return 0
+    export QEMU_CPU=$cpu QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+    local execute=()
+    if ! kernel_runs_arm64; then
+        echo "test-cross: tests that start programs will fail: the kernel starts none of arm64"
+        execute=(-exec "${emulator[*]} -E LD_LIBRARY_PATH=$LES_BUILD_DIR/bin")
+    fi
     # shellcheck disable=SC2046
-    ! does test || scripts/go.sh test -p 1 -vet=off -timeout 60m -exec "${emulator[*]} -E LD_LIBRARY_PATH=$LES_BUILD_DIR/bin" $(packages)
+    scripts/go.sh test -p 1 -vet=off -timeout 120m ${execute[@]+"${execute[@]}"} $(packages)
+}
+
+# kernel_runs_arm64 tells the kernel, as root, to start arm64 programs with qemu, so that programs
+# under test can start others. It stays told until it is restarted.
+kernel_runs_arm64() {
+    local misc=/proc/sys/fs/binfmt_misc head='\x7fELF\x02\x01\x01' zeros='\x00\x00\x00\x00\x00\x00\x00\x00' ones='\xff\xff\xff\xff\xff\xff\xff\xff'
+    [ ! -e "$misc/qemu-aarch64" ] || return 0
+    [ -e "$misc/register" ] || mount -t binfmt_misc none "$misc" 2>/dev/null || return 1
+    [ -w "$misc/register" ] || return 1
+    # Class, byte order, version and machine count; a program may be of either kind, 2 or 3. P keeps its first argument.
+    printf '%s' ":qemu-aarch64:M::$head\x00$zeros\x02\x00\xb7\x00:${ones:0:28}\x00$ones\xfe\xff\xff\xff:$(command -v qemu-aarch64):P" >"$misc/register"
 }
 
 windows() {

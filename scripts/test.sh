@@ -136,7 +136,11 @@ native() {
         # shellcheck disable=SC2086
         go_test cgo scripts/go.sh test -json $packages
     fi
-    if [ -e "$build/bin/liblesext.so" ]; then check mobile-core scripts/test-mobile-core.sh
+    if [ -e "$build/bin/liblesext.so" ]; then
+        check mobile-core scripts/test-mobile-core.sh
+        while read -r compiler; do
+            skip "$compiler" "not installed: a wrapper for phones is not run"
+        done < <(sed -n 's/^skipped: \([^ ]*\).*/\1/p' "$logs/mobile-core.log")
     else skip mobile-core "the library for applications is not built"
     fi
     check llama-archs "$build/bin/test-llama-archs"

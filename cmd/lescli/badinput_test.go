@@ -32,12 +32,7 @@ func TestCutOffFileNamesTheTensor(t *testing.T) {
 // whose name is not ASCII, and returns the parts.
 func splitModel(t *testing.T, model string) []string {
 	t.Helper()
-	tool := filepath.Join("..", "..", "build", "bin", "llama-gguf-split")
-	if _, err := os.Stat(tool); err != nil {
-		if tool, err = exec.LookPath("llama-gguf-split"); err != nil {
-			t.Skip("llama-gguf-split is neither built nor installed")
-		}
-	}
+	tool := upstreamTool(t, "llama-gguf-split")
 	dir := filepath.Join(t.TempDir(), "Части 模型 é 🙂")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)

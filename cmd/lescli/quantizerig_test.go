@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,9 @@ func upstreamTool(t *testing.T, name string) string {
 		build = filepath.Join("..", "..", "build")
 	}
 	tool := filepath.Join(build, "bin", name)
+	if runtime.GOOS == "windows" {
+		tool += ".exe"
+	}
 	if _, err := os.Stat(tool); err != nil {
 		if tool, err = exec.LookPath(name); err != nil {
 			t.Skip(name + " is neither built nor installed")

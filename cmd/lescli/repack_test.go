@@ -129,7 +129,7 @@ func TestSplitModelIsRepackedIntoOneFile(t *testing.T) {
 		out := repacked(t, parts[0])
 		checkIdentical(t, out)
 		merged := filepath.Join(t.TempDir(), "merged.gguf")
-		tool := filepath.Join("..", "..", "build", "bin", "llama-gguf-split")
+		tool := upstreamTool(t, "llama-gguf-split")
 		if text, err := exec.Command(tool, "--merge", parts[0], merged).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}

@@ -11,14 +11,31 @@
 #include <string.h>
 
 #define LES_MOBILE_UBATCH 128 // tokens of a prompt computed at once: the work buffer of a step grows with it
+#ifndef LES_MOBILE_TEXT
+#    define LES_MOBILE_TEXT 64 // bytes of text at first; what tokens need beyond is added
+#endif
 
 struct les_mobile {
     struct llama_model *   model;
     struct llama_context * lctx;
     struct llama_sampler * sampler;
-    atomic_bool            canceled; // stored by any thread, loaded between tokens
+    _Atomic int64_t        asked;    // questions put; counted by any thread
+    _Atomic int64_t        canceled; // up to which they are not wanted any more; stored by any thread, loaded between steps
     char                   error[1024];
 };
+
+// What is not handed out yet of an answer.
+struct les_mobile_text {
+    char * data; // with a byte more than size, for an end
+    size_t n;
+    size_t size;
+};
+
+// What LES said since its last error was cleared, or that the reason is elsewhere.
+static const char * les_mobile_reason(const char * elsewhere) {
+    const char * reason = lesext_last_error();
+    return reason && *reason ? reason : elsewhere;
+}
 
 // life
 
@@ -52,11 +69,11 @@ struct les_mobile * les_mobile_open(const struct les_mobile_params * params, cha
         snprintf(error, n_error, "out of memory");
         return NULL;
     }
+    lesext_clear_error();
     m->model = les_mobile_load(params);
     m->lctx  = m->model ? les_mobile_context(m->model, params) : NULL;
     if (!m->lctx) {
-        const char * reason = lesext_last_error();
-        snprintf(error, n_error, "%s: %s", params->model_path, reason && *reason ? reason : "cannot be loaded; the log says more");
+        snprintf(error, n_error, "%s: %s", params->model_path, les_mobile_reason("cannot be loaded; the log says more"));
         les_mobile_close(m);
         return NULL;
     }
@@ -133,18 +150,22 @@ static llama_token * les_mobile_tokens(struct les_mobile * m, const char * promp
 // generation
 
 static bool les_mobile_step(struct les_mobile * m, struct llama_batch batch) {
+    lesext_clear_error();
     const int32_t result = llama_decode(m->lctx, batch);
     if (result != 0) {
-        const char * reason = lesext_last_error();
-        snprintf(m->error, sizeof(m->error), "%s", reason && *reason ? reason : "the step failed; the log says more");
+        snprintf(m->error, sizeof(m->error), "%s", les_mobile_reason("the step failed; the log says more"));
     }
     return result == 0;
 }
 
-static bool les_mobile_prefill(struct les_mobile * m, llama_token * tokens, int32_t n) {
-    const int32_t wide = (int32_t) llama_n_batch(m->lctx);
-    for (int32_t at = 0; at < n; at += wide) {
-        const int32_t part = n - at < wide ? n - at : wide;
+static bool les_mobile_wanted(struct les_mobile * m, const struct les_mobile_question * question) {
+    return question->asked > atomic_load(&m->canceled);
+}
+
+// Computes a prompt, or as much of it as is wanted.
+static bool les_mobile_prefill(struct les_mobile * m, const struct les_mobile_question * question, llama_token * tokens, int32_t n) {
+    for (int32_t at = 0; at < n && les_mobile_wanted(m, question); at += LES_MOBILE_UBATCH) {
+        const int32_t part = n - at < LES_MOBILE_UBATCH ? n - at : LES_MOBILE_UBATCH;
         if (!les_mobile_step(m, llama_batch_get_one(tokens + at, part))) {
             return false;
         }
@@ -152,60 +173,86 @@ static bool les_mobile_prefill(struct les_mobile * m, llama_token * tokens, int3
     return true;
 }
 
+static bool les_mobile_grow(struct les_mobile_text * text, size_t size) {
+    char * data = realloc(text->data, size + 1);
+    if (data) {
+        text->data = data;
+        text->size = size;
+    }
+    return data != NULL;
+}
+
+// Adds a token's text. False if there is no memory for it.
+static bool les_mobile_add(struct les_mobile_text * text, const struct llama_vocab * vocab, llama_token token) {
+    int32_t n = llama_token_to_piece(vocab, token, text->data + text->n, (int32_t) (text->size - text->n), 0, false);
+    if (n < 0) {
+        if (!les_mobile_grow(text, text->n + (size_t) -n)) {
+            return false;
+        }
+        n = llama_token_to_piece(vocab, token, text->data + text->n, -n, 0, false);
+    }
+    text->n += n > 0 ? (size_t) n : 0;
+    return true;
+}
+
 // Hands out what is whole of the text, and keeps the rest. False if the app wants no more.
-static bool les_mobile_emit(char * text, size_t * n, les_mobile_piece piece, void * user) {
-    const size_t rest  = les_mobile_unfinished(text, *n);
-    const size_t whole = *n - rest;
+static bool les_mobile_emit(struct les_mobile_text * text, les_mobile_piece piece, void * user) {
+    const size_t rest  = les_mobile_unfinished(text->data, text->n);
+    const size_t whole = text->n - rest;
     if (whole == 0) {
         return true;
     }
-    const char first = text[whole];
-    text[whole] = 0;
-    const bool more = piece(user, text);
-    text[whole] = first;
-    memmove(text, text + whole, rest);
-    *n = rest;
+    const char first = text->data[whole];
+    text->data[whole] = 0;
+    const bool more = piece(user, text->data);
+    text->data[whole] = first;
+    memmove(text->data, text->data + whole, rest);
+    text->n = rest;
     return more;
 }
 
-static int32_t les_mobile_decode(struct les_mobile * m, int32_t n_max, les_mobile_piece piece, void * user) {
+static int32_t les_mobile_decode(struct les_mobile * m, const struct les_mobile_question * question, les_mobile_piece piece, void * user) {
     const struct llama_vocab * vocab = llama_model_get_vocab(m->model);
-    char    text[512];
-    size_t  n_text = 0;
-    int32_t n      = 0;
-    while (n < n_max && !atomic_load(&m->canceled)) {
+    struct les_mobile_text text = { 0 };
+    bool    going = les_mobile_grow(&text, LES_MOBILE_TEXT);
+    int32_t n     = going ? 0 : -1;
+    while (going && n < question->n_max && les_mobile_wanted(m, question)) {
         llama_token token = llama_sampler_sample(m->sampler, m->lctx, -1);
         if (llama_vocab_is_eog(vocab, token)) {
             break;
         }
-        const int32_t n_piece = llama_token_to_piece(vocab, token, text + n_text, (int32_t) (sizeof(text) - n_text - 1), 0, false);
-        n_text += n_piece > 0 ? (size_t) n_piece : 0;
-        n++;
-        if (!les_mobile_emit(text, &n_text, piece, user) || n == n_max) {
-            break;
-        }
-        if (!les_mobile_step(m, llama_batch_get_one(&token, 1))) {
-            return -1;
+        n     = les_mobile_add(&text, vocab, token) ? n + 1 : -1;
+        going = n >= 0 && les_mobile_emit(&text, piece, user);
+        if (going && n < question->n_max && !les_mobile_step(m, llama_batch_get_one(&token, 1))) {
+            going = false;
+            n     = -1;
         }
     }
+    free(text.data);
     return n;
 }
 
-int32_t les_mobile_generate(struct les_mobile * m, const char * prompt, int32_t n_max, les_mobile_piece piece, void * user) {
+int64_t les_mobile_ask(struct les_mobile * m) {
+    return atomic_fetch_add(&m->asked, 1) + 1;
+}
+
+int32_t les_mobile_generate(struct les_mobile * m, const struct les_mobile_question * question, les_mobile_piece piece, void * user) {
     int32_t n_tokens = 0;
     m->error[0] = 0;
-    atomic_store(&m->canceled, false);
     llama_memory_clear(llama_get_memory(m->lctx), true);
-    llama_token * tokens = les_mobile_tokens(m, prompt, &n_tokens);
+    llama_token * tokens = les_mobile_tokens(m, question->prompt, &n_tokens);
     if (!tokens) {
         return -1;
     }
     int32_t n = -1;
-    if ((uint32_t) n_tokens + (uint32_t) n_max > llama_n_ctx(m->lctx)) {
+    if ((uint32_t) n_tokens + (uint32_t) question->n_max > llama_n_ctx(m->lctx)) {
         snprintf(m->error, sizeof(m->error), "a prompt of %d tokens and an answer of %d are longer than the context of %u",
-                n_tokens, n_max, llama_n_ctx(m->lctx));
-    } else if (les_mobile_prefill(m, tokens, n_tokens)) {
-        n = les_mobile_decode(m, n_max, piece, user);
+                n_tokens, question->n_max, llama_n_ctx(m->lctx));
+    } else if (les_mobile_prefill(m, question, tokens, n_tokens)) {
+        n = les_mobile_decode(m, question, piece, user);
+    }
+    if (n < 0 && !m->error[0]) {
+        snprintf(m->error, sizeof(m->error), "out of memory");
     }
     free(tokens);
     return n;
@@ -216,7 +263,10 @@ const char * les_mobile_error(const struct les_mobile * m) {
 }
 
 void les_mobile_cancel(struct les_mobile * m) {
-    atomic_store(&m->canceled, true);
+    const int64_t asked = atomic_load(&m->asked);
+    int64_t before = atomic_load(&m->canceled);
+    while (before < asked && !atomic_compare_exchange_weak(&m->canceled, &before, asked)) {
+    }
 }
 
 int32_t les_mobile_pressure(struct les_mobile * m, int32_t level) {

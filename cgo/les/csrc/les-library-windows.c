@@ -15,7 +15,8 @@ static _Thread_local char les_why[1024];
 // What the system says about an error, in UTF-8 and without the line's end.
 static const char * les_refuse_library(DWORD error) {
     wchar_t text[300];
-    DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, error, 0, text, 300, NULL);
+    DWORD_PTR names[9] = { (DWORD_PTR) LES_ENGINE }; // some texts have a %1 for it
+    DWORD n = FormatMessageW(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_ARGUMENT_ARRAY, NULL, error, 0, text, 300, (va_list *) names);
     while (n > 0 && (text[n - 1] == L'\r' || text[n - 1] == L'\n')) {
         n--;
     }

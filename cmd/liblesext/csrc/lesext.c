@@ -147,6 +147,10 @@ const char * lesext_last_error(void) {
     return les_host_last_error();
 }
 
+void lesext_clear_error(void) {
+    les_host_fail("");
+}
+
 const char * lesext_version(void) {
     return LESEXT_VERSION;
 }

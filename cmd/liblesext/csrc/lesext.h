@@ -117,8 +117,10 @@ LESEXT_API int lesext_set_budget(const struct llama_model * model, uint64_t byte
 /* Tells a streamed model how short memory is. */
 LESEXT_API int lesext_memory_pressure(const struct llama_model * model, enum lesext_pressure level);
 
-/* The last failure on this thread, "" if there was none; it lives until the next one. */
-LESEXT_API const char * lesext_last_error(void);
+/* The last failure on this thread, "" if there was none; it lives until the next one. A call of llama.h may fail for a reason
+ * that is not LES's: cleared before it, the error is that call's or "". */
+LESEXT_API const char * lesext_last_error (void);
+LESEXT_API void         lesext_clear_error(void);
 
 /* The version of LES, like "0.1.0". */
 LESEXT_API const char * lesext_version(void);

@@ -16,6 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifdef _WIN32
+#    include "les-test-windows.h"
+#endif
+
 // Always on, whatever the build: a test that does not check is none.
 #define CHECK(cond) \
     do { \

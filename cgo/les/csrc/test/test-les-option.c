@@ -85,7 +85,7 @@ static void write_text(const char * folder, const char * name, const char * text
 }
 
 static void test_least_limit_of_all_groups_above_counts(void) {
-    char root[] = "/tmp/les-limits-XXXXXX";
+    char root[] = "les-limits-XXXXXX";
     CHECK(mkdtemp(root));
     char outer[300], inner[400];
     snprintf(outer, sizeof(outer), "%s/outer", root);

@@ -57,7 +57,7 @@ static void fill(struct ggml_tensor * t) {
 
 static void rig_init(struct rig * r, enum ggml_type type) {
     memset(r, 0, sizeof(*r));
-    snprintf(r->path, sizeof(r->path), "/tmp/test-les-rows-XXXXXX");
+    snprintf(r->path, sizeof(r->path), "test-les-rows-XXXXXX");
     const int fd = mkstemp(r->path);
     CHECK(fd >= 0 && close(fd) == 0);
     r->ctx        = context_new();
@@ -172,6 +172,9 @@ static void rows_are_upstreams_bit_for_bit(void) {
 
 // Calls of read that this process has made, those of this function included; -1 where the system does not count.
 static long reads_made(void) {
+#ifdef _WIN32
+    return -1; // wine shows the file of the Linux below it, which counts wine's reads too
+#endif
     char text[512] = "";
     const int fd = open("/proc/self/io", O_RDONLY);
     if (fd < 0) {
@@ -230,9 +233,11 @@ static void file_that_cannot_be_read_fails_the_step_by_name(void) {
     check_fails(&r, &l, "les_model_set_file");
     CHECK(les_model_set_file(r.les, N_FILE, "/tmp/test-les-rows-none") == -1);
     CHECK(strstr(les_model_take_error(r.les), "/tmp/test-les-rows-none: No such file"));
+#ifndef _WIN32 // which opens no folder
     CHECK(les_model_set_file(r.les, N_FILE, "/tmp") == 0); // opens, but every read of a folder fails
     check_fails(&r, &l, "read /tmp at 0x");
     check_fails(&r, &l, "Is a directory");
+#endif
     rig_open(&r);
     check_works(&r, &l);
     look_free(&l);

@@ -42,33 +42,42 @@ public final class Model: @unchecked Sendable {
             params.n_threads = threads
             return les_mobile_open(&params, &error, capacity)
         }
-        guard let opened else { throw ModelError(reason: String(cString: error)) }
+        guard let opened else { throw ModelError(reason: error.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }) }
         handle = opened
     }
 
     deinit { les_mobile_close(handle) }
 
-    /// The answer, piece by piece. Ending the iteration ends the answer.
+    /// The answer, piece by piece. Ending the iteration ends the answer with its next piece.
     public func generate(_ prompt: String, max: Int32 = 256) -> AsyncThrowingStream<String, Error> {
-        AsyncThrowingStream { continuation in
-            continuation.onTermination = { [weak self] _ in self?.cancel() }
-            queue.async { self.run(prompt, max, continuation) }
+        let asked = les_mobile_ask(handle)
+        return AsyncThrowingStream { continuation in
+            queue.async { self.run(prompt, (asked, max), continuation) }
         }
     }
 
+    /// Ends the answers to all questions that were put so far.
     public func cancel() { les_mobile_cancel(handle) }
 
     public func pressure(_ pressure: Pressure) { _ = les_mobile_pressure(handle, pressure.rawValue) }
 
-    private func run(_ prompt: String, _ max: Int32, _ continuation: AsyncThrowingStream<String, Error>.Continuation) {
+    private func run(_ prompt: String, _ limits: (asked: Int64, max: Int32), _ continuation: AsyncThrowingStream<String, Error>.Continuation) {
         let box = Box(continuation)
-        let n = les_mobile_generate(handle, prompt, max, { user, text in
-            let box = Unmanaged<Box>.fromOpaque(user!).takeUnretainedValue()
-            if case .terminated = box.continuation.yield(String(cString: text!)) { return false }
-            return true
-        }, Unmanaged.passUnretained(box).toOpaque())
+        let n = prompt.withCString { text -> Int32 in
+            var question = les_mobile_question()
+            question.asked = limits.asked
+            question.prompt = text
+            question.n_max = limits.max
+            return les_mobile_generate(handle, &question, Model.handOver, Unmanaged.passUnretained(box).toOpaque())
+        }
         withExtendedLifetime(box) {}
         continuation.finish(throwing: n < 0 ? ModelError(reason: String(cString: les_mobile_error(handle))) : nil)
+    }
+
+    private static let handOver: les_mobile_piece = { user, text in
+        let box = Unmanaged<Box>.fromOpaque(user!).takeUnretainedValue()
+        if case .terminated = box.continuation.yield(String(cString: text!)) { return false }
+        return true
     }
 
     private final class Box {

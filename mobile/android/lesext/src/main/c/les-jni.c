@@ -34,10 +34,23 @@ static jbyteArray bytes_of(JNIEnv * env, const char * text) {
     return bytes;
 }
 
+// A string of text in UTF-8, NULL with an exception pending.
+static jstring string_of(JNIEnv * env, const char * text) {
+    jclass     type  = (*env)->FindClass(env, "java/lang/String");
+    jmethodID  make  = type ? (*env)->GetMethodID(env, type, "<init>", "([BLjava/lang/String;)V") : NULL;
+    jbyteArray bytes = make ? bytes_of(env, text) : NULL;
+    jstring    utf8  = bytes ? (*env)->NewStringUTF(env, "UTF-8") : NULL;
+    return utf8 ? (*env)->NewObject(env, type, make, bytes, utf8) : NULL;
+}
+
+// Throws an IOException, whose text JNI's own ThrowNew would take for its kind of UTF-8: names of files may be of any.
 static void fail(JNIEnv * env, const char * reason) {
-    jclass type = (*env)->FindClass(env, "java/io/IOException");
-    if (type) {
-        (*env)->ThrowNew(env, type, reason);
+    jclass    type = (*env)->FindClass(env, "java/io/IOException");
+    jmethodID make = type ? (*env)->GetMethodID(env, type, "<init>", "(Ljava/lang/String;)V") : NULL;
+    jstring   text = make ? string_of(env, reason) : NULL;
+    jthrowable e   = text ? (jthrowable) (*env)->NewObject(env, type, make, text) : NULL;
+    if (e) {
+        (*env)->Throw(env, e);
     }
 }
 
@@ -85,7 +98,13 @@ static bool hand_over(void * user, const char * text) {
     return more && !(*l->env)->ExceptionCheck(l->env);
 }
 
-JNIEXPORT jint JNICALL Java_org_les_lesext_Model_generate(JNIEnv * env, jclass type, jlong handle, jbyteArray prompt,
+JNIEXPORT jlong JNICALL Java_org_les_lesext_Model_ask(JNIEnv * env, jclass type, jlong handle) {
+    (void) env;
+    (void) type;
+    return les_mobile_ask(from(handle));
+}
+
+JNIEXPORT jint JNICALL Java_org_les_lesext_Model_generate(JNIEnv * env, jclass type, jlong handle, jlong asked, jbyteArray prompt,
         jint max, jobject pieces) {
     struct listener l = { .env = env, .object = pieces };
     l.method = (*env)->GetMethodID(env, (*env)->GetObjectClass(env, pieces), "piece", "([B)Z");
@@ -97,7 +116,8 @@ JNIEXPORT jint JNICALL Java_org_les_lesext_Model_generate(JNIEnv * env, jclass t
         fail(env, "out of memory");
         return -1;
     }
-    const jint n = les_mobile_generate(from(handle), text, max, hand_over, &l);
+    const struct les_mobile_question question = { .asked = asked, .prompt = text, .n_max = max };
+    const jint n = les_mobile_generate(from(handle), &question, hand_over, &l);
     free(text);
     if (n < 0 && !(*env)->ExceptionCheck(env)) {
         fail(env, les_mobile_error(from(handle)));

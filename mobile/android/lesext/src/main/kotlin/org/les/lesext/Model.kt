@@ -22,13 +22,17 @@ class Model private constructor(private var handle: Long) : Closeable {
     private val lock = ReentrantReadWriteLock() // closing excludes all other calls
     private val generating = Any() // one answer at a time
 
+    /** Numbers a question that is put now and answered later, so that [cancel] in between ends it too. */
+    fun ask(): Long = lock.read { ask(opened()) }
+
     /** Returns the number of tokens. Blocks: not for the main thread. */
     @Throws(IOException::class)
-    fun generate(prompt: String, max: Int, pieces: Pieces): Int =
+    fun generate(prompt: String, max: Int, pieces: Pieces, asked: Long = ask()): Int =
         synchronized(generating) {
-            lock.read { generate(opened(), prompt.toByteArray(), max, pieces) }
+            lock.read { generate(opened(), asked, prompt.toByteArray(), max, pieces) }
         }
 
+    /** Ends the answers to all questions that were put so far. */
     fun cancel() = lock.read { if (handle != 0L) cancel(handle) }
 
     /** What the activity hears in onTrimMemory goes here. */
@@ -64,7 +68,8 @@ class Model private constructor(private var handle: Long) : Closeable {
 
         @JvmStatic private external fun open(path: ByteArray, libraries: ByteArray, budget: Long, threads: Int): Long
         @JvmStatic private external fun close(handle: Long)
-        @JvmStatic private external fun generate(handle: Long, prompt: ByteArray, max: Int, pieces: Pieces): Int
+        @JvmStatic private external fun ask(handle: Long): Long
+        @JvmStatic private external fun generate(handle: Long, asked: Long, prompt: ByteArray, max: Int, pieces: Pieces): Int
         @JvmStatic private external fun cancel(handle: Long)
         @JvmStatic private external fun pressure(handle: Long, level: Int): Int
     }

@@ -56,13 +56,16 @@ class MainActivity : Activity() {
     }
 
     private fun ask(prompt: String) {
+        val model = model ?: return
+        val asked = model.ask()
         answer.text = ""
         worker.execute {
             try {
-                model?.generate(prompt, 256, Pieces { utf8 ->
+                val pieces = Pieces { utf8 ->
                     show(String(utf8))
                     true
-                })
+                }
+                model.generate(prompt, 256, pieces, asked)
             } catch (e: Exception) {
                 show(e.message ?: e.toString())
             }
