@@ -11,6 +11,7 @@ import (
 func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 	model := referenceModel
 	other, eagle, moe := tinyModel(t, "tiny-qwen3"), tinyModel(t, "tiny-eagle3"), tinyModel(t, "tiny-qwen3moe")
+	wide, nextn := tinyModel(t, "tiny-qwen3-wide"), tinyModel(t, "tiny-qwen35moe-nextn")
 	run := func(flags ...string) []string {
 		return append([]string{"run", "-m", model, "-p", "x", "-n", "1"}, flags...)
 	}
@@ -45,7 +46,9 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 		"EAGLE-3 of another model": {exitError, []string{"reads layer 9"}, append(run("--draft", edited(t, eagle, "eagle3.target_layers",
 			func(value []byte) { binary.LittleEndian.PutUint32(value[4+4+8:], 9) })), "-m", moe)},
 		"EAGLE-3 without layers": {exitError, []string{"layers"}, append(run("--draft", withoutKey(t, eagle, "eagle3.target_layers")), "-m", moe)},
-		"no NextN block":         {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
+		"NextN block of another width": {exitError, []string{nextn, "width"},
+			append(run("--draft", nextn, "--draft-type", "draft-mtp"), "-m", wide)},
+		"no NextN block": {exitError, []string{"no NextN block"}, run("--draft-type", "draft-mtp")},
 	} {
 		t.Run(name, func(t *testing.T) { expectFailure(t, test.code, test.parts, test.args...) })
 	}

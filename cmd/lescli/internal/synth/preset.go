@@ -102,6 +102,9 @@ func Presets() []Preset {
 		{"tiny-qwen3", "a dense model, without experts", tiny(func(s *shape) {
 			s.arch, s.experts, s.used, s.expertFF = "qwen3", 0, 0, 0
 		})},
+		{"tiny-qwen3-wide", "the same with twice the width", tiny(func(s *shape) {
+			s.arch, s.experts, s.used, s.expertFF, s.embd = "qwen3", 0, 0, 0, 512
+		})},
 		{"tiny-eagle3", "an EAGLE-3 drafter for tiny-qwen3moe and tiny-qwen3, which never guesses right but by chance", tiny(func(s *shape) {
 			s.arch, s.layers, s.experts, s.used, s.expertFF = "eagle3", 1, 0, 0, 0
 		})},
