@@ -156,6 +156,11 @@ func TestBenchRefusesATextThatIsTooShort(t *testing.T) {
 	long := []string{"-m", model, "-f", path, "-n", "10000", "-r", "5"}
 	expectFailure(t, exitError, []string{path, "fewer than the 50004"}, append([]string{"bench"}, long...)...)
 	expectFailure(t, exitError, []string{path, "fewer than the 50004", `arm "slots 0"`}, append([]string{"bench", "--sweep", "slots=0,1"}, long...)...)
+	if err := os.WriteFile(path, []byte("for"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	drafts := []string{"-m", model, "-f", path, "-n", "1", "-r", "1", "--warmup", "1", "--draft-type", "synthetic", "--draft-acceptance", "0.5", "--draft-max", "7"}
+	expectFailure(t, exitError, []string{path, "fewer than the 24"}, append([]string{"bench"}, drafts...)...)
 	expectFailure(t, exitError, []string{"none.txt"}, "bench", "-m", model, "-f", "none.txt")
 }
 

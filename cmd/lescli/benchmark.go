@@ -118,9 +118,6 @@ func (b *benchmark) sample(turn benchTurn) (sample benchSample, err error) {
 	return sample, err
 }
 
-// wideWarmup steps of the greatest width are part of the warm-up of drafts.
-const wideWarmup = 3
-
 // warmUp feeds the first tokens and waits until there is memory behind every
 // slot, so that no sample pays for the first use of pages.
 func (b *benchmark) warmUp() error {
@@ -132,7 +129,7 @@ func (b *benchmark) warmUp() error {
 		return err
 	}
 	if b.settings.Draft != nil { // the first steps of several tokens are slow too
-		widest := b.settings.Draft.Max + 1
+		widest := b.session.drafting.config.Max + 1 // the drafter may allow less than was asked for
 		b.session.lctx.Clear()
 		if err := b.feed(b.tokens(-1), 0, wideWarmup*widest, widest); err != nil {
 			return err

@@ -40,7 +40,7 @@ func (s benchSettings) session(log io.Writer) sessionOptions {
 		},
 		resident: llama.ModelParams{LoadMode: llama.LoadRead, Repack: s.Repack},
 		context: llama.ContextParams{
-			Tokens: max(s.Prompt+s.Decode, s.Warmup, wideWarmup*(s.drafts().max+1)) + s.drafts().max, Batch: s.Ubatch, Ubatch: s.Ubatch, Seqs: 1, Threads: s.Threads,
+			Tokens: max(s.Prompt+s.Decode, s.Warmup, s.wideTokens()) + s.drafts().max, Batch: s.Ubatch, Ubatch: s.Ubatch, Seqs: 1, Threads: s.Threads,
 		},
 		line: newProgressLine(log),
 		log:  log,
@@ -56,7 +56,20 @@ func (s benchSettings) drafts() draftOptions {
 }
 
 // textTokens is how many tokens of a text all samples take.
-func (s benchSettings) textTokens() int { return s.Warmup + s.Rounds*(s.Prompt+s.Decode) }
+func (s benchSettings) textTokens() int {
+	return max(s.Warmup+s.Rounds*(s.Prompt+s.Decode), s.wideTokens())
+}
+
+// wideWarmup steps of the greatest width are part of the warm-up of drafts.
+const wideWarmup = 3
+
+// wideTokens is how many tokens they take at most.
+func (s benchSettings) wideTokens() int {
+	if s.Draft == nil {
+		return 0
+	}
+	return wideWarmup * (s.Draft.Max + 1)
+}
 
 // benchOpened is what a process tells once the model is ready.
 type benchOpened struct {
