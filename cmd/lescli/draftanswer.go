@@ -50,6 +50,7 @@ func (g *generation) draftedStep(ctx context.Context, batch *llama.Batch, sample
 	for v.agrees(token) {
 		var stopped bool
 		if stopped, err = g.emit(ctx, token, len(tokens)); stopped || err != nil {
+			token = llama.NoToken // none is drawn behind it
 			break
 		}
 		tokens = append(tokens, token)
