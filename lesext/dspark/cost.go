@@ -21,7 +21,7 @@ const (
 	// width; it falls with the root of their number.
 	doubtful = 0.2
 	// A plain step that takes less than misled of what the first ones took tells that
-	// those, up to misledSteps, were of a cold machine: all is measured anew.
+	// those, up to misledSteps, were of a cold machine: plain steps are measured anew.
 	misled      = 0.7
 	misledSteps = 8
 	// A step longer than outlier times the estimate counts as so long: a machine

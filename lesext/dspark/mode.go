@@ -48,7 +48,7 @@ type mode struct {
 	probing bool    // not settled since the last rest
 	drafted int     // steps since the last rest
 	wide    int     // steps with drafted tokens in a row
-	idle    int     // of them that verified nothing, the last ones in a row
+	idle    int     // steps that verified nothing, the last ones in a row
 	lost    float64 // nanoseconds, since the last rest, against plain steps
 	rest    int     // tokens until the next probe
 	length  int     // of the next rest

@@ -13,7 +13,7 @@ import (
 	"github.com/les-project/les/lesext/readq"
 )
 
-// FileBytesMin is the smallest file that is worth to be measured with the default
+// FileBytesMin is the smallest file that is worth measuring with the default
 // sizes and depths: the largest read fits eight times, once for each lane.
 const FileBytesMin = 32 << 20
 
