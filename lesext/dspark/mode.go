@@ -71,7 +71,7 @@ func (m *mode) observe(v verdict) {
 	tokens := 1 + v.step.Accepted
 	if !m.on {
 		if m.rest -= tokens; m.rest <= 0 {
-			m.on, m.began, m.probing, m.drafted, m.idle, m.lost = true, true, true, 0, 0, 0
+			m.on, m.began, m.probing, m.drafted, m.wide, m.idle, m.lost = true, true, true, 0, 0, 0, 0
 			m.tokens, m.times = mean{}, mean{}
 		}
 		return
