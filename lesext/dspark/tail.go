@@ -42,13 +42,14 @@ func (t *tails) observe(s Step, confidences []float32, a *acceptance) {
 		}
 		t.list[i].compare(s.Token, a)
 	}
-	if s.Accepted < s.Verified || s.Verified >= len(s.Draft) {
+	draft := s.Draft[:min(len(s.Draft), len(t.list))] // Verify takes no more of it either
+	if s.Accepted < s.Verified || s.Verified >= len(draft) {
 		return
 	}
 	own := &t.list[t.next]
 	t.next = (t.next + 1) % len(t.list)
 	own.position, own.at = s.Verified, 0
-	own.tokens = append(own.tokens[:0], s.Draft[s.Verified:]...)
+	own.tokens = append(own.tokens[:0], draft[s.Verified:]...)
 	own.confidences = append(own.confidences[:0], confidences[min(s.Verified, len(confidences)):]...)
 	own.compare(s.Token, a)
 }

@@ -28,6 +28,9 @@ func TestTokensThatWereNotVerifiedAreComparedWithWhatFollows(t *testing.T) {
 		{"drafts that overlap", []Step{
 			{Draft: []int32{1, 2, 3}, Token: 1}, {Draft: []int32{2, 3, 9}, Verified: 2, Accepted: 2, Token: 4},
 		}, [][2]float64{{1, 1}, {1, 1}, {2, 1}}},
+		{"one of more tokens than drafts have", []Step{
+			{Draft: []int32{1, 2, 3, 4}, Token: 1}, {Token: 2}, {Token: 3}, {Token: 4},
+		}, [][2]float64{{1, 1}, {1, 1}, {1, 1}}},
 		{"a text that ends", []Step{
 			{Draft: []int32{1, 2, 3}, Token: 1}, {Token: -1}, {Token: 3},
 		}, [][2]float64{{1, 1}, {0, 0}, {0, 0}}},
