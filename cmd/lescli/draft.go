@@ -82,15 +82,7 @@ func parseDraft(c *cli.Context) (draftOptions, error) {
 func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
 	o.kind = ""
 	if o.path != "" {
-		var file *modelFile
-		if file, err = readModelFile(o.path); err != nil {
-			return o, err
-		}
-		if file.Arch == "eagle3" { // which llama.cpp wants to be told
-			o.kind = "draft-eagle3"
-			return o, nil
-		}
-		o.kind, err = draft.TypeOf(o.path)
+		o.kind, err = draftTypeOf(o.path)
 		return o, err
 	}
 	if c.IsSet("draft-type") {
@@ -102,6 +94,18 @@ func (o draftOptions) detect(c *cli.Context) (_ draftOptions, err error) {
 		}
 	}
 	return o, nil
+}
+
+// draftTypeOf is how a model drafts.
+func draftTypeOf(path string) (string, error) {
+	file, err := readModelFile(path)
+	if err != nil {
+		return "", err
+	}
+	if file.Arch == "eagle3" { // which llama.cpp wants to be told
+		return "draft-eagle3", nil
+	}
+	return draft.TypeOf(path)
 }
 
 // fromTarget tells whether the model's own NextN block drafts.

@@ -38,7 +38,7 @@ func launchCommand(name, program, usage, about string) *cli.Command {
 		Name:  name,
 		Usage: usage,
 		Description: about + "\nAll flags are those of " + program + " (lescli " + name + " -- --help lists them), the --les-*\n" +
-			"flags among them. What is not given and is chosen here: the model, as in lescli run; --les on\n" +
+			"flags among them, and --draft, --draft-type and --draft-max as in lescli run. What is not given and is chosen here: the model, as in lescli run; --les on\n" +
 			"for a model with experts; the longest context that takes little of the memory there is.",
 		UsageText:       "lescli " + name + " [-m MODEL] [--les-budget SIZE] [flags of " + program + "]",
 		SkipFlagParsing: true,
@@ -107,6 +107,9 @@ func (l *launch) hasLES() bool {
 
 // plan adds what is not said.
 func (l *launch) plan(c *cli.Context) error {
+	if err := l.translateDrafts(); err != nil {
+		return err
+	}
 	if l.has(elsewhereFlags) {
 		return nil
 	}
