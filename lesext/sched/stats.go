@@ -30,7 +30,7 @@ type Stats struct {
 	PrefetchReads int64 // reads started for a guess
 	DemandBytes   int64 // bytes of the demand reads, without padding
 	PrefetchBytes int64 // bytes of the prefetch reads, without padding
-	Warmed        int64 // experts given an empty slot by Warm
+	Warmed        int64 // experts that Warm gave an empty slot, or whose dropped guess it finished
 	WarmUseful    int64 // of these, routed while they still had it
 	WarmReads     int64 // reads started by Warm
 	WarmBytes     int64 // bytes of these, without padding

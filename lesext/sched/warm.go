@@ -69,8 +69,8 @@ func (s *Scheduler) idleLocked() bool {
 }
 
 // nextWarmLocked returns the warm read that may start now, if there is one.
-// Experts that have a slot are left to those who gave it to them, unless it is
-// this one that goes on with their other reads.
+// Experts that have a slot are left to those who gave it to them, as long as they
+// want it: what is left of the reads of a guess that was dropped is read here.
 func (s *Scheduler) nextWarmLocked() (id int, ok bool) {
 	m := &s.mu
 	if len(m.warm.keys) == 0 || m.starved.len() > 0 || m.queue.InFlight() >= m.warm.max ||
@@ -82,7 +82,7 @@ func (s *Scheduler) nextWarmLocked() (id int, ok bool) {
 		at, resident := m.table.Lookup(k)
 		e := s.interestLocked(k)
 		switch {
-		case resident && e.warm:
+		case resident && (e.warm || !m.warm.begun && e.owed == 0 && e.guess == noGuess):
 			if run, left := s.missingRun(k, at); left {
 				return s.readID(k, run), true
 			}
@@ -120,8 +120,9 @@ func (s *Scheduler) startWarmLocked(id int) readq.Read {
 	} else {
 		at, victim, _ := m.table.Acquire(k, run.Mask, slot.Warm)
 		s.occupyLocked(k, at, victim)
-		s.interestLocked(k).warm = true
-		m.warm.begun = true
+	}
+	if e := s.interestLocked(k); !e.warm {
+		e.warm, m.warm.begun = true, true
 		m.stats.Warmed++
 	}
 	m.queue.PushPrefetch(id, readq.RanksMax-1)
