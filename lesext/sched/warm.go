@@ -17,8 +17,9 @@ type Use struct {
 
 // warmPlan is what is read ahead of any need.
 //
-// INVARIANT: a warm read starts only into an empty slot, while no demand is
-// queued, in flight or starved and no prefetch may start.
+// INVARIANT: a warm read starts only into an empty slot or one that a dropped guess
+// left half read, while no demand is queued, in flight or starved and no prefetch
+// may start.
 type warmPlan struct {
 	keys  []expert.Key // those left, hottest first
 	begun bool         // the first of them has had a slot: one that failed is not tried again

@@ -113,6 +113,29 @@ func TestWarmReadThatFailsIsNotRepeated(t *testing.T) {
 	}
 }
 
+// TestWarmFinishesWhatADroppedGuessLeft has one lane, so that a guess has one of
+// its three reads when its layer routes something else.
+func TestWarmFinishesWhatADroppedGuessLeft(t *testing.T) {
+	bubble(t, sched.Config{Geometry: splitGeometry(2, 8, 2), Slots: 16, Lanes: 1, Lookahead: 8}, func(t *testing.T, r *rig) {
+		r.Predicted(1, []int32{5})
+		synctest.Wait()
+		r.step(t, 1, 2)
+		settle()
+		if word := r.board.word(1, 5) & 7; word == 0 || word == 7 {
+			t.Fatalf("spans %#x are there before, a part of them is wanted", word)
+		}
+		r.Warm(keys(1, 5))
+		settle()
+		word := r.board.word(1, 5)
+		if s := r.Stats(); word&7 != 7 || !r.Idle() || s.Warmed != 1 || s.WarmReads != 2 {
+			t.Errorf("spans %#x are there, counts %+v", word&7, s)
+		}
+		if err := r.check(1, 5, 7, word); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestHotIsByUseAndBounded(t *testing.T) {
 	r := newRig(t, sched.Config{Geometry: contiguousGeometry(2, 8, 2), Slots: 2}).open(t)
 	for range 3 {
