@@ -12,16 +12,17 @@ type TensorType int32
 
 // The storage types this project writes.
 const (
-	F32  TensorType = C.GGML_TYPE_F32
-	F16  TensorType = C.GGML_TYPE_F16
-	BF16 TensorType = C.GGML_TYPE_BF16
-	I8   TensorType = C.GGML_TYPE_I8
-	Q8_0 TensorType = C.GGML_TYPE_Q8_0
-	Q2K  TensorType = C.GGML_TYPE_Q2_K
-	Q3K  TensorType = C.GGML_TYPE_Q3_K
-	Q4K  TensorType = C.GGML_TYPE_Q4_K
-	Q5K  TensorType = C.GGML_TYPE_Q5_K
-	Q6K  TensorType = C.GGML_TYPE_Q6_K
+	F32   TensorType = C.GGML_TYPE_F32
+	F16   TensorType = C.GGML_TYPE_F16
+	BF16  TensorType = C.GGML_TYPE_BF16
+	I8    TensorType = C.GGML_TYPE_I8
+	Q8_0  TensorType = C.GGML_TYPE_Q8_0
+	MXFP4 TensorType = C.GGML_TYPE_MXFP4
+	Q2K   TensorType = C.GGML_TYPE_Q2_K
+	Q3K   TensorType = C.GGML_TYPE_Q3_K
+	Q4K   TensorType = C.GGML_TYPE_Q4_K
+	Q5K   TensorType = C.GGML_TYPE_Q5_K
+	Q6K   TensorType = C.GGML_TYPE_Q6_K
 
 	IQ3XXS TensorType = C.GGML_TYPE_IQ3_XXS
 

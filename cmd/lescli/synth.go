@@ -20,7 +20,7 @@ func synthCommand() *cli.Command {
 			"preset, expert type and seed always give the same file. Presets:\n" + presetList(),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "preset", Usage: "shape of the model"},
-			&cli.StringFlag{Name: "experts", Value: "q3_k", Usage: "quantisation of the experts: q3_k or q4_k; q8_0 is that of the rest too"},
+			&cli.StringFlag{Name: "experts", Value: "q3_k", Usage: "quantisation of the experts: q3_k, q4_k or mxfp4; q8_0 is that of the rest too"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of the weights"},
 			&cli.BoolFlag{Name: "force", Usage: "replace OUT if it exists"},
 		},
@@ -48,10 +48,10 @@ func runSynth(c *cli.Context) error {
 	if err != nil {
 		return usagef("--preset: %w", err)
 	}
-	types := map[string]llama.TensorType{"q3_k": llama.Q3K, "q4_k": llama.Q4K, "q8_0": llama.Q8_0}
+	types := map[string]llama.TensorType{"q3_k": llama.Q3K, "q4_k": llama.Q4K, "q8_0": llama.Q8_0, "mxfp4": llama.MXFP4}
 	expertType, ok := types[strings.ToLower(c.String("experts"))]
 	if !ok {
-		return usagef("--experts: %q is none of q3_k, q4_k and q8_0", c.String("experts"))
+		return usagef("--experts: %q is none of q3_k, q4_k, q8_0 and mxfp4", c.String("experts"))
 	}
 	if _, err := os.Lstat(path); err == nil && !c.Bool("force") {
 		return fmt.Errorf("%s exists; --force replaces it", path)

@@ -39,6 +39,8 @@ struct les_parts {
     struct ggml_tensor * down;
     struct ggml_tensor * up;   // weights, or gate and up merged
     struct ggml_tensor * gate; // NULL when merged
+    struct ggml_tensor * up_bias;   // [rows of up, experts], NULL without
+    struct ggml_tensor * gate_bias; // NULL without or when merged
     const int32_t *      glu;  // parameters of the activation
 };
 
@@ -52,6 +54,22 @@ static bool les_is_plain_product(const struct ggml_tensor * t, int32_t layer) {
         }
     }
     return t->src[1]->type == GGML_TYPE_F32;
+}
+
+// The product whose result is t, behind a bias for each expert if there is one. A bias that the fused node could not add
+// is left in place, so that t is no product.
+static struct ggml_tensor * les_unbiased(struct ggml_tensor * t, struct ggml_tensor ** bias) {
+    *bias = NULL;
+    if (t->op != GGML_OP_ADD_ID || t->src[0]->op != GGML_OP_MUL_MAT_ID || t->src[2] != t->src[0]->src[2]) {
+        return t;
+    }
+    struct ggml_tensor * b = t->src[1];
+    if (b->type != GGML_TYPE_F32 || b->nb[0] != sizeof(float) || b->ne[1] != t->src[0]->src[0]->ne[2] || !b->buffer ||
+        !ggml_backend_buffer_is_host(b->buffer)) {
+        return t;
+    }
+    *bias = b;
+    return t->src[0];
 }
 
 // Types whose batched product has a kernel of its own, with results of its own.
@@ -75,7 +93,7 @@ static bool les_match(struct ggml_tensor * down, struct les_parts * parts) {
     struct ggml_tensor * u = act->src[1];
     *parts = (struct les_parts) { .ids = down->src[2], .down = down->src[0], .glu = act->op_params };
     if (g->op == GGML_OP_VIEW && u->op == GGML_OP_VIEW && g->view_src == u->view_src) {
-        struct ggml_tensor * both = g->view_src;
+        struct ggml_tensor * both = les_unbiased(g->view_src, &parts->up_bias);
         if (!les_is_plain_product(both, layer) || g->view_offs != 0 || u->view_offs != act->ne[0]*sizeof(float) ||
             both->ne[0] != 2*act->ne[0]) {
             return false;
@@ -83,6 +101,8 @@ static bool les_match(struct ggml_tensor * down, struct les_parts * parts) {
         parts->up = both->src[0];
         g = u = both;
     } else {
+        g = les_unbiased(g, &parts->gate_bias);
+        u = les_unbiased(u, &parts->up_bias);
         if (!les_is_plain_product(g, layer) || !les_is_plain_product(u, layer) || g->src[1] != u->src[1]) {
             return false;
         }
@@ -157,8 +177,8 @@ struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_c
         return down;
     }
     struct ggml_tensor * router = les_next_router(model, layer, parts.x);
-    struct ggml_tensor * args[] = { parts.x, parts.ids, parts.down, parts.up, parts.gate, router };
-    struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, down->ne[0], down->ne[1], down->ne[2], 1, args, 6,
+    struct ggml_tensor * args[] = { parts.x, parts.ids, parts.down, parts.up, parts.gate, router, parts.up_bias, parts.gate_bias };
+    struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, down->ne[0], down->ne[1], down->ne[2], 1, args, 8,
             les_op_moe, GGML_N_TASKS_MAX, model);
     for (int i = 0; i < 4; i++) {
         ggml_set_op_params_i32(node, LES_PARAM_GLU + i, parts.glu[i]);

@@ -125,6 +125,8 @@ enum {
     LES_SRC_UP     = 3, // up, or gate and up merged
     LES_SRC_GATE   = 4, // missing when merged
     LES_SRC_ROUTER = 5, // of the next streamed layer; missing when there is none
+    LES_SRC_UP_BIAS   = 6, // of up, or of gate and up merged; missing without
+    LES_SRC_GATE_BIAS = 7, // missing without or when merged
 };
 
 static inline const struct les_weight * les_weight_of(const struct ggml_tensor * t) {

@@ -36,6 +36,8 @@ static void les_node_sources(struct les_node * node, const struct ggml_tensor * 
         node->down   = dst->src[LES_SRC_DOWN];
         node->up     = dst->src[LES_SRC_UP];
         node->gate   = dst->src[LES_SRC_GATE];
+        node->up_bias   = dst->src[LES_SRC_UP_BIAS];
+        node->gate_bias = dst->src[LES_SRC_GATE_BIAS];
         node->n_ff   = node->down->ne[0];
     }
     const struct les_weight * w = les_weight_of(node->down);

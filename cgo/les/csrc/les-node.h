@@ -76,6 +76,8 @@ struct les_node {
     const struct ggml_tensor * gate;   // NULL when merged with up, or in a plain product
     const struct ggml_tensor * up;     // NULL in a plain product
     const struct ggml_tensor * down;   // the weights of the second phase
+    const struct ggml_tensor * up_bias;   // [rows of up][n_expert], NULL without
+    const struct ggml_tensor * gate_bias; // NULL without or when merged
     const struct ggml_tensor * router; // of the next layer, as the lookahead uses it; NULL without lookahead
     int32_t  layer;
     int64_t  n_ff;   // 0 in a plain product

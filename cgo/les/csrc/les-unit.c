@@ -24,6 +24,16 @@ static void les_glu(const struct les_node * node, float * gate, float * up, floa
     ggml_compute_forward_glu(&params, &d);
 }
 
+// Adds an expert's bias, from row r0 on, to n values.
+static void les_add_bias(const struct ggml_tensor * bias, int32_t id, int64_t r0, float * out, int64_t n) {
+    if (bias) {
+        const float * b = (const float *) ((const char *) bias->data + id*bias->nb[1]) + r0;
+        for (int64_t i = 0; i < n; i++) {
+            out[i] += b[i];
+        }
+    }
+}
+
 // First phase, rows [r0, r1) of gate and up for all tokens of an expert.
 void les_unit_first(const struct les_node * node, const struct les_entry * e, uint32_t word, int32_t unit, char * tmp) {
     const int64_t r0 = (int64_t) unit*LES_ROWS_UNIT;
@@ -31,6 +41,7 @@ void les_unit_first(const struct les_node * node, const struct les_entry * e, ui
     const char * up   = les_expert_data(les_weight_of(node->up), e->id, word);
     const char * gate = node->gate ? les_expert_data(les_weight_of(node->gate), e->id, word) : up;
     const struct ggml_tensor * gate_w = node->gate ? node->gate : node->up;
+    const struct ggml_tensor * gate_bias = node->gate ? node->gate_bias : node->up_bias;
     const int64_t up0 = node->gate ? r0 : r0 + node->n_ff; // merged: gate's rows come first
     const struct les_input in_up   = les_input_x(node, node->up, node->xq_up);
     const struct les_input in_gate = les_input_x(node, gate_w, node->xq_gate);
@@ -51,6 +62,8 @@ void les_unit_first(const struct les_node * node, const struct les_entry * e, ui
         les_dot_rows(node->up, up   + up0*node->up->nb[1], n, x_up,   n_in, u);
         for (int k = 0; k < n_in; k++) {
             const struct les_row row = node->rows[e->row0 + i + k];
+            les_add_bias(gate_bias,     e->id, r0,  g[k], n);
+            les_add_bias(node->up_bias, e->id, up0, u[k], n);
             les_glu(node, g[k], u[k], node->act + (row.i1 + row.i2*node->ids->ne[0])*node->n_ff + r0, n);
         }
     }

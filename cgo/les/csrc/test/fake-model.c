@@ -37,9 +37,15 @@ static void fill_weights(uint8_t * data, enum ggml_type type, size_t n_bytes, ui
         const uint32_t bits = chance(state);
         memcpy(data + i, &bits, n_bytes - i < 4 ? n_bytes - i : 4);
     }
+    const size_t size = ggml_type_size(type);
+    if (type == GGML_TYPE_MXFP4) { // the scale is a power of two, its exponent the first byte
+        for (size_t i = 0; i < n_bytes; i += size) {
+            data[i] = (uint8_t) (120 + chance(state) % 4);
+        }
+        return;
+    }
     int32_t at[2];
     block_scales(type, at);
-    const size_t size = ggml_type_size(type);
     const float  most = type == GGML_TYPE_IQ4_XS ? 0.00005f : 0.001f; // its other factors are the largest
     for (size_t i = 0; i < n_bytes; i += size) {
         for (int k = 0; k < 2 && at[k] >= 0; k++) {

@@ -171,7 +171,8 @@ uint64_t fake_sched_calls(struct fake_sched * s);
 
 // graphs
 
-enum chain_act { ACT_SWIGLU, ACT_GEGLU, ACT_REGLU, ACT_SWIGLU_OAI, ACT_SWIGLU_CLAMP, ACT_SILU };
+// The last two are not gated activations of one node, so that a layer that has one is not fused.
+enum chain_act { ACT_SWIGLU, ACT_GEGLU, ACT_REGLU, ACT_SWIGLU_OAI, ACT_SWIGLU_CLAMP, ACT_SILU_MUL, ACT_SILU };
 
 struct chain {
     enum chain_act act;

@@ -15,6 +15,7 @@ static struct ggml_tensor * activation(struct ggml_context * ctx, enum chain_act
         case ACT_REGLU:        return ggml_reglu_split(ctx, gate, up);
         case ACT_SWIGLU_OAI:   return ggml_swiglu_oai(ctx, gate, up, 1.702f, 0.5f);
         case ACT_SWIGLU_CLAMP: return ggml_swiglu_clamp(ctx, gate, up, 0.25f);
+        case ACT_SILU_MUL:     return ggml_mul(ctx, ggml_silu(ctx, gate), up);
         case ACT_SILU:         return ggml_silu(ctx, up);
     }
     CHECK(false);

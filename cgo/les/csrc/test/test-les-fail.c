@@ -69,7 +69,7 @@ static void set_fault(struct rig * r, int32_t layer, int32_t id) {
 static const struct chain chains[] = {
     { .act = ACT_SWIGLU, .n_tokens = 1,  .n_used = 4, .n_threads = 1 },
     { .act = ACT_SWIGLU, .n_tokens = 1,  .n_used = 4, .n_threads = 3 },
-    { .act = ACT_SWIGLU, .n_tokens = 7,  .n_used = 2, .n_threads = 2, .bias = true },
+    { .act = ACT_SILU_MUL, .n_tokens = 7, .n_used = 2, .n_threads = 2 },
     { .act = ACT_SWIGLU, .n_tokens = 64, .n_used = 2, .n_threads = 4 },
 };
 #define N_CHAINS ((int) (sizeof(chains)/sizeof(chains[0])))
@@ -125,8 +125,8 @@ static void broken_callback_fails_the_step_and_no_more(void) {
 }
 
 static void broken_lookahead_fails_the_step_and_no_more(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 2, .n_used = 2, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 2, .n_used = 2, .n_threads = 2 };
         struct rig r;
         rig_init(&r, &c, 5, 100);
         les_model_set_lookahead(r.m.les, 1, 2);
@@ -141,7 +141,7 @@ static void broken_lookahead_fails_the_step_and_no_more(void) {
 static void unknown_expert_fails_the_step_without_asking(void) {
     static const int32_t wrong[] = { -1, 8, INT32_MAX, INT32_MIN };
     for (int i = 0; i < 4*N_CHAINS; i++) {
-        if (chains[i % N_CHAINS].bias) {
+        if (chains[i % N_CHAINS].act == ACT_SILU_MUL) {
             continue; // upstream's own add_id ends the program
         }
         struct rig r;
@@ -241,8 +241,8 @@ static void close_at_any_moment(void) {
 
 // Fused or not, a guess that is being told when the model is closed has been told when close returns.
 static void close_waits_for_a_guess_that_is_being_told(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 1, .n_used = 2, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 1, .n_used = 2, .n_threads = 2 };
         struct rig r;
         rig_init(&r, &c, 16, 0);
         r.s.guess_us = 30000; // no graph is running

@@ -4,7 +4,7 @@
 
 #define N_EMBD 256
 
-static const char * const act_names[] = { "swiglu", "geglu", "reglu", "swiglu_oai", "swiglu_clamp", "silu" };
+static const char * const act_names[] = { "swiglu", "geglu", "reglu", "swiglu_oai", "swiglu_clamp", "silu mul", "silu" };
 
 struct form {
     const char *   name;
@@ -30,6 +30,7 @@ static const struct form forms[] = {
     { "iq4_xs",         GGML_TYPE_IQ4_XS,  GGML_TYPE_IQ4_XS,  GGML_TYPE_IQ4_XS,  256, false },
     { "iq4_xs down",    GGML_TYPE_Q4_K,    GGML_TYPE_Q4_K,    GGML_TYPE_IQ4_XS,  256, false },
     { "iq2_xxs merged", GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XXS, GGML_TYPE_Q8_0,    160, true  },
+    { "mxfp4",          GGML_TYPE_MXFP4,   GGML_TYPE_MXFP4,   GGML_TYPE_MXFP4,   288, false },
     { "q4_k, no gate",  FAKE_NONE,         GGML_TYPE_Q4_K,    GGML_TYPE_Q8_0,    192, false },
 };
 
@@ -47,7 +48,7 @@ static bool has_panel(enum ggml_type type) {
 // What the graph hook is to make of a layer of this form.
 static bool is_fused(const struct form * f, const struct chain * c) {
     const bool panel = has_panel(f->gate) || has_panel(f->up) || has_panel(f->down);
-    return f->gate != FAKE_NONE && !c->bias && !(panel && c->n_tokens > 1);
+    return f->gate != FAKE_NONE && c->act != ACT_SILU_MUL && !(panel && c->n_tokens > 1);
 }
 
 static void compare(struct fake_model * m, struct fake_sched * s, const struct form * f, const struct chain * c, uint64_t seed) {
@@ -95,7 +96,7 @@ static void whole_layers_equal_upstream_for_each_pool(void) {
     const struct chain chains[] = {
         { .act = ACT_SWIGLU, .n_tokens = 1, .n_used = 4, .n_threads = 3 },
         { .act = ACT_SWIGLU, .n_tokens = 7, .n_used = 8, .n_threads = 2 },
-        { .act = ACT_SWIGLU, .n_tokens = 2, .n_used = 2, .n_threads = 2, .bias = true },
+        { .act = ACT_SILU_MUL, .n_tokens = 2, .n_used = 2, .n_threads = 2 },
     };
     static const int32_t slots[] = { 1, 3, 8, 16 };
     for (size_t i = 0; i < sizeof(slots)/sizeof(slots[0]); i++) {
@@ -120,7 +121,9 @@ static void each_form_equals_upstream_for_each_width(void) {
         { .act = ACT_SWIGLU, .n_tokens = 2,  .n_used = 2, .n_threads = 2 },
         { .act = ACT_SWIGLU, .n_tokens = 7,  .n_used = 8, .n_threads = 4 },
         { .act = ACT_SWIGLU, .n_tokens = 64, .n_used = 2, .n_threads = 2 },
+        { .act = ACT_SWIGLU_OAI, .n_tokens = 1, .n_used = 4, .n_threads = 3, .bias = true },
         { .act = ACT_SWIGLU, .n_tokens = 64, .n_used = 8, .n_threads = 4, .bias = true },
+        { .act = ACT_SILU_MUL, .n_tokens = 64, .n_used = 8, .n_threads = 4, .bias = true },
     };
     for (size_t i = 0; i < sizeof(forms)/sizeof(forms[0]); i++) {
         with_pool(&forms[i], 12, 7, 200, chains, sizeof(chains)/sizeof(chains[0]));
@@ -128,7 +131,7 @@ static void each_form_equals_upstream_for_each_width(void) {
 }
 
 static void each_activation_equals_upstream(void) {
-    for (int act = ACT_SWIGLU; act <= ACT_SWIGLU_CLAMP; act++) {
+    for (int act = ACT_SWIGLU; act <= ACT_SILU_MUL; act++) {
         for (int bias = 0; bias < 2; bias++) {
             const struct chain chains[] = {
                 { .act = (enum chain_act) act, .n_tokens = 1, .n_used = 2, .n_threads = 2, .bias = bias },
@@ -147,10 +150,11 @@ static void each_pool_from_one_slot_to_all_equals_upstream(void) {
         { .act = ACT_GEGLU,  .n_tokens = 7,  .n_used = 2, .n_threads = 4 },
         { .act = ACT_SWIGLU, .n_tokens = 64, .n_used = 2, .n_threads = 3 },
         { .act = ACT_SWIGLU, .n_tokens = 7,  .n_used = 8, .n_threads = 2, .bias = true },
+        { .act = ACT_SILU_MUL, .n_tokens = 7, .n_used = 8, .n_threads = 2 },
     };
     static const int32_t slots[] = { 1, 2, 3, 7, 8, 9, 15, 16 };
     for (size_t i = 0; i < sizeof(slots)/sizeof(slots[0]); i++) {
-        with_pool(&forms[5], 8, slots[i], 2000, chains, 4);
+        with_pool(&forms[5], 8, slots[i], 2000, chains, 5);
     }
 }
 

@@ -121,14 +121,14 @@ static void guesses_are_the_next_routers_ranked(void) {
     static const int32_t tokens[] = { 1, 2, 8 };
     for (int i = 0; i < 36; i++) {
         const struct chain c = {
-            .act = ACT_SWIGLU, .n_tokens = tokens[i % 3], .n_used = 2, .n_threads = 1 + i % 4,
-            .gating = gatings[i/3 % 3], .bias = i >= 18, // with biases the layer is not fused
+            .act = i >= 18 ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = tokens[i % 3], .n_used = 2, .n_threads = 1 + i % 4,
+            .gating = gatings[i/3 % 3],
         };
         const bool extra = i/9 % 2 != 0;
         const struct fake_layer layers[2] = { layer_of(0, N_EXPERT, extra, extra), layer_of(1, N_EXPERT, extra, extra) };
         struct rig r;
         rig_init(&r, layers, &c);
-        CHECK((r.g.out[0]->op == GGML_OP_CUSTOM) == !c.bias);
+        CHECK((r.g.out[0]->op == GGML_OP_CUSTOM) == (c.act == ACT_SWIGLU));
         les_model_set_lookahead(r.m.les, 1, 3);
         rig_run(&r);
         check_guess(&r, &c, 3);
@@ -137,8 +137,8 @@ static void guesses_are_the_next_routers_ranked(void) {
 }
 
 static void same_router_is_predicted_without_fault(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 4, .n_used = 4, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 4, .n_used = 4, .n_threads = 2 };
         const struct fake_layer layers[2] = { layer_of(3, N_EXPERT, false, false), layer_of(5, N_EXPERT, false, false) };
         struct rig r;
         rig_init(&r, layers, &c);
@@ -167,8 +167,8 @@ static void same_router_is_predicted_without_fault(void) {
 }
 
 static void no_guesses_no_callback(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 1, .n_used = 2, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 1, .n_used = 2, .n_threads = 2 };
         const struct fake_layer layers[2] = { layer_of(0, N_EXPERT, false, false), layer_of(1, N_EXPERT, false, false) };
         struct rig r;
         rig_init(&r, layers, &c);
@@ -186,8 +186,8 @@ static void no_guesses_no_callback(void) {
 }
 
 static void wide_steps_are_not_predicted(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 9, .n_used = 2, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 9, .n_used = 2, .n_threads = 2 };
         const struct fake_layer layers[2] = { layer_of(0, N_EXPERT, false, false), layer_of(1, N_EXPERT, false, false) };
         struct rig r;
         rig_init(&r, layers, &c);
@@ -200,8 +200,8 @@ static void wide_steps_are_not_predicted(void) {
 
 // More guesses than this layer has experts: the list of ids must hold them, and the outputs must not notice.
 static void next_layer_may_have_more_experts(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 1, .n_used = 2, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 1, .n_used = 2, .n_threads = 2 };
         const struct fake_layer layers[2] = { layer_of(0, 2, false, false), layer_of(1, FAKE_EXPERTS_MAX, false, false) };
         struct rig r;
         rig_init(&r, layers, &c);
@@ -233,8 +233,8 @@ static void * toggle(void * user) {
 
 // The scheduler turns lookahead on and off whenever it likes; all threads of a node must agree on what they saw.
 static void lookahead_may_change_during_a_step(void) {
-    for (int bias = 0; bias < 2; bias++) {
-        const struct chain c = { .act = ACT_SWIGLU, .n_tokens = 2, .n_used = 2, .n_threads = 2, .bias = bias };
+    for (int apart = 0; apart < 2; apart++) {
+        const struct chain c = { .act = apart ? ACT_SILU_MUL : ACT_SWIGLU, .n_tokens = 2, .n_used = 2, .n_threads = 2 };
         const struct fake_layer layers[2] = { layer_of(0, N_EXPERT, false, false), layer_of(1, N_EXPERT, false, false) };
         struct rig r;
         struct moe_graph plain;

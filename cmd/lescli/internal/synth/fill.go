@@ -78,6 +78,7 @@ const (
 	spreadQ4K = 180
 	spreadQ6K = 1370
 	spreadQ80 = 73.9
+	spreadMX4 = 5.85
 	minsQ4K   = 7.5 // makes the mean of a Q4_K block 0
 )
 
@@ -96,6 +97,8 @@ func (t *tensor) setScales(buf []byte) {
 			putHalf(buf[size-2:], t.std/spreadQ6K)
 		case llama.Q8_0:
 			putHalf(buf, t.std/spreadQ80)
+		case llama.MXFP4: // a power of two, as an exponent of which 128 is that of 1
+			buf[0] = byte(128 + math.Round(math.Log2(t.std/spreadMX4)))
 		default:
 			panic("synth: no fill for type " + t.dtype.String())
 		}

@@ -74,8 +74,8 @@ func (p *plan) set(name string, value any) {
 	p.keys = append(p.keys, key{p.shape.arch + "." + name, value})
 }
 
-// fileTypes are the names llama.cpp prints for a file: Q3_K_M, Q4_K_M and Q8_0.
-var fileTypes = map[llama.TensorType]int{llama.Q3K: 12, llama.Q4K: 15, llama.Q8_0: 7}
+// fileTypes are the names llama.cpp prints for a file: Q3_K_M, Q4_K_M, Q8_0 and MXFP4.
+var fileTypes = map[llama.TensorType]int{llama.Q3K: 12, llama.Q4K: 15, llama.Q8_0: 7, llama.MXFP4: 38}
 
 func (p *plan) commonKeys() {
 	s := p.shape

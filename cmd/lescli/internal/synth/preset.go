@@ -81,6 +81,14 @@ var a3b = shape{
 	vocab: 248320, ctxTrain: 262144, fullEvery: 4, ssmState: 128, ssmKeys: 16, ssmValues: 32,
 }
 
+// oss20b is the shape of gpt-oss-20b, vocabulary included. Its rows are no
+// multiple of 256, so what is not in MXFP4 is in Q8_0.
+var oss20b = shape{
+	arch: "gpt-oss", layers: 24, embd: 2880, heads: 64, headsKV: 8, headDim: 64,
+	ropeDim: 64, ropeBase: 150000, experts: 32, used: 4, expertFF: 2880, ff: 2880,
+	vocab: 201088, ctxTrain: 131072, window: 128,
+}
+
 func a3bHalf() shape {
 	s := a3b
 	s.layers = 20
@@ -108,6 +116,7 @@ func Presets() []Preset {
 		{"tiny-eagle3", "an EAGLE-3 drafter for tiny-qwen3moe and tiny-qwen3, which never guesses right but by chance", tiny(func(s *shape) {
 			s.arch, s.layers, s.experts, s.used, s.expertFF = "eagle3", 1, 0, 0, 0
 		})},
+		{"gpt-oss-20b", "24 layers, width 2880, 32 experts, top-4, expert width 2880; with --experts mxfp4 as published", oss20b},
 		{"35b-a3b-half", "35b-a3b with 20 layers instead of 40", a3bHalf()},
 		{"35b-a3b", "40 layers, width 2048, 256 experts, top-8, expert width 512", a3b},
 	}
