@@ -113,7 +113,7 @@ mkdir -p "$(dirname "$out")"
     echo "0 and 1; prompts of 1, 7 and 40 tokens; 2 sequences; then 4 tokens one by one. Every logit is compared bit for bit."
     echo
     echo "*Experts streamed* is layers x experts a layer. A fused layer is one node; the others keep a node for each"
-    echo "projection, on the same slots, because of biases, scales, unusual activations or types with kernels of their own."
+    echo "projection, on the same slots, because of scales, unusual activations or types with kernels of their own."
     echo
     echo "$streamed_moe models streamed, $resident_moe with experts in name of which nothing was streamed, $dense dense, $failed failed."
     echo

@@ -145,7 +145,7 @@ func TestBenchMeasuresPromptsOfSeveralLengths(t *testing.T) {
 
 // Layers that are not fused look their experts up once for each projection.
 func TestUnfusedLayersAreCountedOnce(t *testing.T) {
-	report, _, _ := bench(t, "-m", tinyModel(t, "tiny-gptoss"), "-n", "20", "-r", "1", "--les-slots", "floor")
+	report, _, _ := bench(t, "-m", tinyModel(t, "tiny-qwen3moe-scaled"), "-n", "20", "-r", "1", "--les-slots", "floor")
 	if arm := report.Arms[0]; arm.PerLayer[0].Lookups != 20*2 || *arm.PreviousOverlap > 0.9 {
 		t.Errorf("report is %+v, overlap %v", arm.PerLayer, *arm.PreviousOverlap)
 	}

@@ -102,7 +102,7 @@ func TestBlockTensorNames(t *testing.T) {
 // but what only the running process knows. Inspect loads nothing, so its graph
 // buffers are those of the graph that is not fused, which are larger.
 func TestInspectAndEnginePlanAlike(t *testing.T) {
-	for _, preset := range []string{"tiny-qwen3moe", "tiny-deepseek2", "tiny-deepseek2-merged", "tiny-qwen35moe-nextn", "tiny-gptoss"} {
+	for _, preset := range []string{"tiny-qwen3moe", "tiny-deepseek2", "tiny-deepseek2-merged", "tiny-qwen35moe-nextn", "tiny-gptoss", "tiny-qwen3moe-scaled"} {
 		model, report := tinyModel(t, preset), filepath.Join(t.TempDir(), "run.json")
 		var described inspection
 		stdout, stderr, code := lescli("inspect", model, "--json", "-c", "512", "-ub", "64")

@@ -29,7 +29,7 @@ func TestTraceHasEachStepOfEachLayer(t *testing.T) {
 		"random":         {"tiny-qwen3moe", []string{"-n", "20"}, 20, 20 * 4, 4},
 		"text":           {"tiny-qwen3moe", []string{"-f", benchText(t), "-n", "30"}, 30, 30 * 4, 4},
 		"several":        {"tiny-qwen3moe", []string{"-n", "20", "--step", "6", "-c", "16"}, 20, 4 * 4, 4}, // steps of 6, 6, 4 and 4
-		"not fused":      {"tiny-gptoss", []string{"-n", "9"}, 9, 9 * 2, 2},
+		"not fused":      {"tiny-qwen3moe-scaled", []string{"-n", "9"}, 9, 9 * 4, 4},
 		"leading dense":  {"tiny-deepseek2", []string{"-n", "9"}, 9, 9 * 3, 3},
 		"text of prompt": {"tiny-qwen3moe", []string{"-p", "Hello there, what is it?", "-n", "5"}, 5, 5 * 4, 4},
 	}

@@ -78,13 +78,17 @@ func TestLogitsAreComparedAsBits(t *testing.T) {
 // appear behind MoE layers.
 func TestStreamedIsIdenticalInStepsOfAllWidths(t *testing.T) {
 	presets := []string{
-		"tiny-qwen3moe", "tiny-qwen35moe", "tiny-qwen35moe-merged", "tiny-qwen35moe-nextn", "tiny-deepseek2", "tiny-gptoss",
+		"tiny-qwen3moe", "tiny-qwen35moe", "tiny-qwen35moe-merged", "tiny-qwen35moe-nextn", "tiny-deepseek2", "tiny-gptoss", "tiny-qwen3moe-scaled",
 	}
 	for _, preset := range presets {
 		stdout, stderr, code := lescli("verify", "-m", tinyModel(t, preset), "--les-slots", "floor,2,all",
 			"--les-lookahead", "0,1", "-ub", "16,512", "--prompt-tokens", "1,7,40", "--gen", "3", "--seqs", "2")
-		if code != exitOK || !strings.Contains(stdout, "streamed") {
-			t.Errorf("%s: exit code %d: %s%s", preset, code, stdout, stderr)
+		form := "streamed, fused"
+		if preset == "tiny-qwen3moe-scaled" {
+			form = "streamed, 3.00 nodes a layer"
+		}
+		if code != exitOK || !strings.Contains(stdout, form) {
+			t.Errorf("%s: exit code %d, want %q: %s%s", preset, code, form, stdout, stderr)
 		}
 	}
 }

@@ -41,7 +41,7 @@ struct les_parts {
     struct ggml_tensor * gate; // NULL when merged
     struct ggml_tensor * up_bias;   // [rows of up, experts], NULL without
     struct ggml_tensor * gate_bias; // NULL without or when merged
-    const int32_t *      glu;  // parameters of the activation
+    int32_t              act[4]; // parameters of the activation: those of a gated one, or the unary op and whether it is squared
 };
 
 static bool les_is_plain_product(const struct ggml_tensor * t, int32_t layer) {
@@ -83,22 +83,20 @@ static bool les_has_panel_kernel(enum ggml_type type) {
     }
 }
 
-static bool les_match(struct ggml_tensor * down, struct les_parts * parts) {
-    const int32_t layer = les_weight_of(down->src[0])->layer;
-    struct ggml_tensor * act = down->src[1];
-    if (!les_is_plain_product(down, layer) || act->op != GGML_OP_GLU || !act->src[0] || !act->src[1]) {
-        return false;
-    }
+// Gate and up, merged or apart, below a gated activation.
+static bool les_match_gated(const struct ggml_tensor * act, int32_t layer, struct les_parts * parts) {
     struct ggml_tensor * g = act->src[0];
     struct ggml_tensor * u = act->src[1];
-    *parts = (struct les_parts) { .ids = down->src[2], .down = down->src[0], .glu = act->op_params };
+    if (!g || !u) {
+        return false;
+    }
+    memcpy(parts->act, act->op_params, sizeof(parts->act));
     if (g->op == GGML_OP_VIEW && u->op == GGML_OP_VIEW && g->view_src == u->view_src) {
         struct ggml_tensor * both = les_unbiased(g->view_src, &parts->up_bias);
         if (!les_is_plain_product(both, layer) || g->view_offs != 0 || u->view_offs != act->ne[0]*sizeof(float) ||
             both->ne[0] != 2*act->ne[0]) {
             return false;
         }
-        parts->up = both->src[0];
         g = u = both;
     } else {
         g = les_unbiased(g, &parts->gate_bias);
@@ -106,14 +104,44 @@ static bool les_match(struct ggml_tensor * down, struct les_parts * parts) {
         if (!les_is_plain_product(g, layer) || !les_is_plain_product(u, layer) || g->src[1] != u->src[1]) {
             return false;
         }
-        parts->up   = u->src[0];
         parts->gate = g->src[0];
     }
-    parts->x = u->src[1];
-    const bool same_ids = g->src[2] == parts->ids && u->src[2] == parts->ids;
-    const bool panel    = les_has_panel_kernel(parts->up->type) || les_has_panel_kernel(parts->down->type) ||
-                          (parts->gate && les_has_panel_kernel(parts->gate->type));
-    return same_ids && act->type == GGML_TYPE_F32 && !(panel && parts->ids->ne[1] > 1);
+    parts->up = u->src[0];
+    parts->x  = u->src[1];
+    return g->src[2] == parts->ids && u->src[2] == parts->ids;
+}
+
+// Up alone below an activation of it, which may be squared.
+static bool les_match_ungated(const struct ggml_tensor * act, int32_t layer, struct les_parts * parts) {
+    const struct ggml_tensor * unary = act->op == GGML_OP_SQR ? act->src[0] : act;
+    if (unary->op != GGML_OP_UNARY) {
+        return false;
+    }
+    parts->act[0] = ggml_get_unary_op(unary);
+    parts->act[1] = unary != act;
+    if (parts->act[0] != GGML_UNARY_OP_RELU && parts->act[0] != GGML_UNARY_OP_SILU && parts->act[0] != GGML_UNARY_OP_GELU) {
+        return false;
+    }
+    struct ggml_tensor * u = les_unbiased(unary->src[0], &parts->up_bias);
+    if (!les_is_plain_product(u, layer)) {
+        return false;
+    }
+    parts->up = u->src[0];
+    parts->x  = u->src[1];
+    return u->src[2] == parts->ids;
+}
+
+static bool les_match(struct ggml_tensor * down, struct les_parts * parts) {
+    const int32_t layer = les_weight_of(down->src[0])->layer;
+    const struct ggml_tensor * act = down->src[1];
+    *parts = (struct les_parts) { .ids = down->src[2], .down = down->src[0] };
+    if (!les_is_plain_product(down, layer) || act->type != GGML_TYPE_F32 ||
+        !(act->op == GGML_OP_GLU ? les_match_gated(act, layer, parts) : les_match_ungated(act, layer, parts))) {
+        return false;
+    }
+    const bool panel = les_has_panel_kernel(parts->up->type) || les_has_panel_kernel(parts->down->type) ||
+                       (parts->gate && les_has_panel_kernel(parts->gate->type));
+    return !(panel && parts->ids->ne[1] > 1);
 }
 
 // The input of the layer's experts: that of the first product found below a node.
@@ -171,7 +199,7 @@ struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_c
             struct ggml_tensor * args[] = { x, down->src[2], router };
             struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, router->ne[1], 2, 1, 1, args, 3, les_op_predict, GGML_N_TASKS_MAX, model);
             ggml_set_op_params_i32(node, LES_PARAM_GATING, gating);
-            ggml_set_op_params_i32(node, LES_PARAM_GLU, layer);
+            ggml_set_op_params_i32(node, LES_PARAM_ACT, layer);
             ggml_build_forward_expand(gf, node);
         }
         return down;
@@ -181,7 +209,7 @@ struct ggml_tensor * les_hook_graph_moe(struct ggml_context * ctx, struct ggml_c
     struct ggml_tensor * node = ggml_custom_4d(ctx, GGML_TYPE_F32, down->ne[0], down->ne[1], down->ne[2], 1, args, 8,
             les_op_moe, GGML_N_TASKS_MAX, model);
     for (int i = 0; i < 4; i++) {
-        ggml_set_op_params_i32(node, LES_PARAM_GLU + i, parts.glu[i]);
+        ggml_set_op_params_i32(node, LES_PARAM_ACT + i, parts.act[i]);
     }
     ggml_set_op_params_i32(node, LES_PARAM_GATING, gating);
     return node;

@@ -111,7 +111,7 @@ void les_op_predict(struct ggml_tensor * dst, int ith, int nth, void * userdata)
 
 // Places in op_params (int32 units) behind ggml's own custom parameters.
 enum {
-    LES_PARAM_GLU    = 8,  // the four parameters of the gated activation that was fused; a lookahead node has its layer here
+    LES_PARAM_ACT    = 8,  // the four parameters of the activation that was fused; a lookahead node has its layer here
     LES_PARAM_STRIDE = 8,  // of a tensor that the loader has only described: 64 bits
     LES_PARAM_GATING = 12, // llama.cpp's gating function of the router
     LES_PARAM_FAILED = 15, // set by the node when it failed, also on MUL_MAT_ID and GET_ROWS
@@ -119,12 +119,12 @@ enum {
 
 // Sources of the fused node.
 enum {
-    LES_SRC_X      = 0,
-    LES_SRC_IDS    = 1,
-    LES_SRC_DOWN   = 2,
-    LES_SRC_UP     = 3, // up, or gate and up merged
-    LES_SRC_GATE   = 4, // missing when merged
-    LES_SRC_ROUTER = 5, // of the next streamed layer; missing when there is none
+    LES_SRC_X         = 0,
+    LES_SRC_IDS       = 1,
+    LES_SRC_DOWN      = 2,
+    LES_SRC_UP        = 3, // up, or gate and up merged
+    LES_SRC_GATE      = 4, // missing when merged, and when there is none
+    LES_SRC_ROUTER    = 5, // of the next streamed layer; missing when there is none
     LES_SRC_UP_BIAS   = 6, // of up, or of gate and up merged; missing without
     LES_SRC_GATE_BIAS = 7, // missing without or when merged
 };

@@ -39,6 +39,7 @@ static void les_node_sources(struct les_node * node, const struct ggml_tensor * 
         node->up_bias   = dst->src[LES_SRC_UP_BIAS];
         node->gate_bias = dst->src[LES_SRC_GATE_BIAS];
         node->n_ff   = node->down->ne[0];
+        node->gated  = node->gate || node->up->ne[1] == 2*node->n_ff;
     }
     const struct les_weight * w = les_weight_of(node->down);
     node->model = w->model;

@@ -73,7 +73,7 @@ struct les_node {
     struct les_model *         model;
     const struct ggml_tensor * x;
     const struct ggml_tensor * ids;
-    const struct ggml_tensor * gate;   // NULL when merged with up, or in a plain product
+    const struct ggml_tensor * gate;   // NULL when merged with up, without a gate, or in a plain product
     const struct ggml_tensor * up;     // NULL in a plain product
     const struct ggml_tensor * down;   // the weights of the second phase
     const struct ggml_tensor * up_bias;   // [rows of up][n_expert], NULL without
@@ -81,6 +81,7 @@ struct les_node {
     const struct ggml_tensor * router; // of the next layer, as the lookahead uses it; NULL without lookahead
     int32_t  layer;
     int64_t  n_ff;   // 0 in a plain product
+    bool     gated;  // the activation is one of gate and up
     int64_t  n_pairs;
     int32_t  n_first;  // units an expert
     int32_t  n_second;

@@ -116,7 +116,7 @@ void les_node_predict(struct les_node * node, int ith) {
 static void les_predict_init(struct les_node * node, const struct ggml_tensor * op, char * base) {
     struct ggml_custom_op_params custom;
     memcpy(&custom, op->op_params, sizeof(custom)); // op_params has the alignment of 32-bit numbers only
-    const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_GLU);
+    const int32_t layer = ggml_get_op_params_i32(op, LES_PARAM_ACT);
     const struct ggml_tensor * router = les_guess_weight(custom.userdata, layer);
     const int64_t n_tokens = MIN(op->src[0]->ne[2], LES_PREDICT_TOKENS_MAX);
     const size_t  scores   = GGML_PAD(router->ne[1]*(n_tokens + 1)*sizeof(float), LES_CACHE_LINE);

@@ -4,24 +4,34 @@
 
 #include "iqp.h"
 #include "ops.h"
+#include "unary-ops.h"
 
-// The gated activation by ggml's own code, on one stretch of one row.
-static void les_glu(const struct les_node * node, float * gate, float * up, float * out, int64_t n) {
-    struct ggml_tensor g = { .type = GGML_TYPE_F32, .ne = { n, 1, 1, 1 }, .data = gate };
-    g.nb[0] = sizeof(float);
-    g.nb[1] = g.nb[2] = g.nb[3] = n*sizeof(float);
-    struct ggml_tensor u = g;
-    u.data = up;
-    struct ggml_tensor d = g;
+// The activation by ggml's own code, on one stretch of one row: of gate and up, or of up alone, which is overwritten.
+static void les_activate(const struct les_node * node, float * gate, float * up, float * out, int64_t n) {
+    struct ggml_tensor u = { .type = GGML_TYPE_F32, .ne = { n, 1, 1, 1 }, .data = up };
+    u.nb[0] = sizeof(float);
+    u.nb[1] = u.nb[2] = u.nb[3] = n*sizeof(float);
+    struct ggml_tensor g = u;
+    g.data = gate;
+    struct ggml_tensor d = u;
     d.data = out;
-    d.op   = GGML_OP_GLU;
-    d.src[0] = &g;
-    d.src[1] = &u;
+    d.op   = node->gated ? GGML_OP_GLU : GGML_OP_UNARY;
     for (int i = 0; i < 4; i++) {
-        ggml_set_op_params_i32(&d, i, ggml_get_op_params_i32(node->dst, LES_PARAM_GLU + i));
+        ggml_set_op_params_i32(&d, i, ggml_get_op_params_i32(node->dst, LES_PARAM_ACT + i));
     }
     const struct ggml_compute_params params = { .ith = 0, .nth = 1 };
-    ggml_compute_forward_glu(&params, &d);
+    if (node->gated) {
+        d.src[0] = &g;
+        d.src[1] = &u;
+        ggml_compute_forward_glu(&params, &d);
+        return;
+    }
+    d.src[0] = &u;
+    ggml_compute_forward_unary(&params, &d);
+    if (ggml_get_op_params_i32(&d, 1)) {
+        u.data = out;
+        ggml_compute_forward_sqr(&params, &d);
+    }
 }
 
 // Adds an expert's bias, from row r0 on, to n values.
@@ -42,7 +52,7 @@ void les_unit_first(const struct les_node * node, const struct les_entry * e, ui
     const char * gate = node->gate ? les_expert_data(les_weight_of(node->gate), e->id, word) : up;
     const struct ggml_tensor * gate_w = node->gate ? node->gate : node->up;
     const struct ggml_tensor * gate_bias = node->gate ? node->gate_bias : node->up_bias;
-    const int64_t up0 = node->gate ? r0 : r0 + node->n_ff; // merged: gate's rows come first
+    const int64_t up0 = node->gate || !node->gated ? r0 : r0 + node->n_ff; // merged: gate's rows come first
     const struct les_input in_up   = les_input_x(node, node->up, node->xq_up);
     const struct les_input in_gate = les_input_x(node, gate_w, node->xq_gate);
     for (int32_t i = 0; i < e->n_rows; i += LES_DOT_INPUTS_MAX) {
@@ -58,13 +68,17 @@ void les_unit_first(const struct les_node * node, const struct les_entry * e, ui
             g[k] = (float *) tmp + 2*k*LES_ROWS_UNIT;
             u[k] = g[k] + LES_ROWS_UNIT;
         }
-        les_dot_rows(gate_w,   gate + r0 *gate_w->nb[1],   n, x_gate, n_in, g);
-        les_dot_rows(node->up, up   + up0*node->up->nb[1], n, x_up,   n_in, u);
+        if (node->gated) {
+            les_dot_rows(gate_w, gate + r0*gate_w->nb[1], n, x_gate, n_in, g);
+        }
+        les_dot_rows(node->up, up + up0*node->up->nb[1], n, x_up,   n_in, u);
         for (int k = 0; k < n_in; k++) {
             const struct les_row row = node->rows[e->row0 + i + k];
-            les_add_bias(gate_bias,     e->id, r0,  g[k], n);
+            if (node->gated) {
+                les_add_bias(gate_bias, e->id, r0, g[k], n);
+            }
             les_add_bias(node->up_bias, e->id, up0, u[k], n);
-            les_glu(node, g[k], u[k], node->act + (row.i1 + row.i2*node->ids->ne[0])*node->n_ff + r0, n);
+            les_activate(node, g[k], u[k], node->act + (row.i1 + row.i2*node->ids->ne[0])*node->n_ff + r0, n);
         }
     }
 }

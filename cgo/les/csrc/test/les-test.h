@@ -171,8 +171,8 @@ uint64_t fake_sched_calls(struct fake_sched * s);
 
 // graphs
 
-// The last two are not gated activations of one node, so that a layer that has one is not fused.
-enum chain_act { ACT_SWIGLU, ACT_GEGLU, ACT_REGLU, ACT_SWIGLU_OAI, ACT_SWIGLU_CLAMP, ACT_SILU_MUL, ACT_SILU };
+// A layer with ACT_SILU_MUL is not fused. A layer without a gate has the last three, whatever is asked for.
+enum chain_act { ACT_SWIGLU, ACT_GEGLU, ACT_REGLU, ACT_SWIGLU_OAI, ACT_SWIGLU_CLAMP, ACT_SILU_MUL, ACT_SILU, ACT_GELU, ACT_RELU_SQR };
 
 struct chain {
     enum chain_act act;

@@ -17,6 +17,8 @@ static struct ggml_tensor * activation(struct ggml_context * ctx, enum chain_act
         case ACT_SWIGLU_CLAMP: return ggml_swiglu_clamp(ctx, gate, up, 0.25f);
         case ACT_SILU_MUL:     return ggml_mul(ctx, ggml_silu(ctx, gate), up);
         case ACT_SILU:         return ggml_silu(ctx, up);
+        case ACT_GELU:         return ggml_gelu(ctx, up);
+        case ACT_RELU_SQR:     return ggml_sqr(ctx, ggml_relu(ctx, up));
     }
     CHECK(false);
     return NULL;
@@ -37,7 +39,7 @@ static struct ggml_tensor * layer_graph(struct moe_graph * g, const struct fake_
     } else if (w[FAKE_GATE]) {
         gate = product(ctx, w[FAKE_GATE], c->bias ? b[FAKE_GATE] : NULL, x, ids);
     }
-    struct ggml_tensor * act  = activation(ctx, gate ? c->act : ACT_SILU, gate, up);
+    struct ggml_tensor * act  = activation(ctx, gate || c->act > ACT_SILU ? c->act : ACT_SILU, gate, up);
     struct ggml_tensor * down = ggml_mul_mat_id(ctx, w[FAKE_DOWN], act, ids);
     return stream ? les_hook_graph_moe(ctx, g->graph, down, c->gating) : down;
 }

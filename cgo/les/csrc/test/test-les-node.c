@@ -4,7 +4,7 @@
 
 #define N_EMBD 256
 
-static const char * const act_names[] = { "swiglu", "geglu", "reglu", "swiglu_oai", "swiglu_clamp", "silu mul", "silu" };
+static const char * const act_names[] = { "swiglu", "geglu", "reglu", "swiglu_oai", "swiglu_clamp", "silu mul", "silu", "gelu", "squared relu" };
 
 struct form {
     const char *   name;
@@ -34,6 +34,8 @@ static const struct form forms[] = {
     { "q4_k, no gate",  FAKE_NONE,         GGML_TYPE_Q4_K,    GGML_TYPE_Q8_0,    192, false },
 };
 
+#define N_FORMS (sizeof(forms)/sizeof(forms[0]))
+
 static struct fake_layer layer_of(const struct form * f, int32_t block, int32_t n_expert) {
     return (struct fake_layer) {
         .block = block, .n_expert = n_expert, .n_embd = N_EMBD, .n_ff = f->n_ff,
@@ -48,7 +50,7 @@ static bool has_panel(enum ggml_type type) {
 // What the graph hook is to make of a layer of this form.
 static bool is_fused(const struct form * f, const struct chain * c) {
     const bool panel = has_panel(f->gate) || has_panel(f->up) || has_panel(f->down);
-    return f->gate != FAKE_NONE && c->act != ACT_SILU_MUL && !(panel && c->n_tokens > 1);
+    return (c->act != ACT_SILU_MUL || (f->gate == FAKE_NONE && !f->merged)) && !(panel && c->n_tokens > 1);
 }
 
 static void compare(struct fake_model * m, struct fake_sched * s, const struct form * f, const struct chain * c, uint64_t seed) {
@@ -125,7 +127,7 @@ static void each_form_equals_upstream_for_each_width(void) {
         { .act = ACT_SWIGLU, .n_tokens = 64, .n_used = 8, .n_threads = 4, .bias = true },
         { .act = ACT_SILU_MUL, .n_tokens = 64, .n_used = 8, .n_threads = 4, .bias = true },
     };
-    for (size_t i = 0; i < sizeof(forms)/sizeof(forms[0]); i++) {
+    for (size_t i = 0; i < N_FORMS; i++) {
         with_pool(&forms[i], 12, 7, 200, chains, sizeof(chains)/sizeof(chains[0]));
     }
 }
@@ -140,6 +142,15 @@ static void each_activation_equals_upstream(void) {
             with_pool(&forms[2], 8, 5, 100, chains, 2); // 384: three units
             with_pool(&forms[3], 8, 5, 100, chains, 2); // merged, less than one unit
             with_pool(&forms[7], 8, 5, 100, chains, 2); // a last unit of two rows
+        }
+    }
+    for (int act = ACT_SILU; act <= ACT_RELU_SQR; act++) {
+        for (int bias = 0; bias < 2; bias++) {
+            const struct chain chains[] = {
+                { .act = (enum chain_act) act, .n_tokens = 1, .n_used = 2, .n_threads = 2, .bias = bias },
+                { .act = (enum chain_act) act, .n_tokens = 7, .n_used = 2, .n_threads = 2, .bias = bias },
+            };
+            with_pool(&forms[N_FORMS - 1], 8, 5, 100, chains, 2);
         }
     }
 }

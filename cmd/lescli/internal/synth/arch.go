@@ -36,6 +36,11 @@ func (p *plan) routed(b string) {
 		p.matrix(b+"ffn_up_exps", s.expertType, stdMatrix, s.embd, s.expertFF, s.experts)
 	}
 	p.matrix(b+"ffn_down_exps", s.expertType, stdExpertDown, s.expertFF, s.embd, s.experts)
+	if s.scaled {
+		for _, name := range []string{"gate", "up", "down"} {
+			p.float(b+"ffn_"+name+"_exps.scale", normal, 1, s.experts)
+		}
+	}
 }
 
 // feedForward adds an always-used gate, up and down of that width; suffix is

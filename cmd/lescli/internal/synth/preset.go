@@ -41,6 +41,7 @@ type shape struct {
 	vocab      int
 	ctxTrain   uint32
 	merged     bool  // one ffn_gate_up_exps instead of two tensors
+	scaled     bool  // a factor for each expert of each product
 	fullEvery  int64 // one attention layer in so many, the rest recurrent
 	ssmState   int64
 	ssmKeys    int64
@@ -99,6 +100,9 @@ func a3bHalf() shape {
 func Presets() []Preset {
 	return []Preset{
 		{"tiny-qwen3moe", "4 layers, 8 experts, top-2", tiny(func(s *shape) { s.arch = "qwen3moe" })},
+		{"tiny-qwen3moe-scaled", "the same with a factor for each expert, which keeps layers from being fused", tiny(func(s *shape) {
+			s.arch, s.scaled = "qwen3moe", true
+		})},
 		{"tiny-qwen35moe", "3 recurrent layers and 1 attention layer, shared expert", tiny(hybrid)},
 		{"tiny-qwen35moe-nextn", "the same with a NextN block after the last layer", tiny(func(s *shape) { hybrid(s); s.nextn = 1 })},
 		{"tiny-qwen35moe-merged", "the same with gate and up in one tensor", tiny(func(s *shape) { hybrid(s); s.merged = true })},
