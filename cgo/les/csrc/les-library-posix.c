@@ -66,24 +66,32 @@ static const char * les_refuse_library(const char * reason) {
     return les_why;
 }
 
-// False if a limit of addresses (ulimit -v) leaves too few.
-static bool les_has_addresses(void) {
+// True if a limit of addresses (ulimit -v) leaves too few.
+static bool les_lacks_addresses(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
-        return true;
+        return false;
     }
     void * range = mmap(NULL, LES_ENGINE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANON, -1, 0);
     if (range == MAP_FAILED) {
-        return false;
+        return true;
     }
     munmap(range, LES_ENGINE_BYTES);
-    return true;
+    return false;
+}
+
+const char * les_library_no_addresses(void) {
+    if (!les_lacks_addresses()) {
+        return NULL;
+    }
+    snprintf(les_why, sizeof(les_why), "the limit of addresses of this process (ulimit -v) leaves less than the %d MiB that the engine needs", (int) (LES_ENGINE_BYTES >> 20));
+    return les_why;
 }
 
 const char * les_library_open_engine(void) {
-    if (!les_has_addresses()) {
-        snprintf(les_why, sizeof(les_why), "the limit of addresses of this process (ulimit -v) leaves less than the %d MiB that the engine needs", (int) (LES_ENGINE_BYTES >> 20));
-        return les_why;
+    const char * missing = les_library_no_addresses();
+    if (missing) {
+        return missing;
     }
     sigset_t before;
     les_block_signals(&before);

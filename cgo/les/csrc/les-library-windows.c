@@ -65,3 +65,8 @@ const char * les_library_open_engine(void) {
 int64_t les_library_process(void) {
     return (int64_t) GetCurrentProcessId();
 }
+
+// A job's limit is one of memory.
+const char * les_library_no_addresses(void) {
+    return NULL;
+}
