@@ -46,7 +46,7 @@ func runCheck(c *cli.Context) error {
 	line.clear()
 	switch {
 	case errors.Is(err, repack.ErrStock):
-		return fmt.Errorf("%w, which has no checksums; repack writes a file that has", err)
+		return noChecksums(path, err)
 	case err != nil:
 		return err
 	case experts+others > 0:
@@ -54,4 +54,12 @@ func runCheck(c *cli.Context) error {
 	}
 	fmt.Fprintf(c.App.Writer, "%s: %d experts and %d other tensors are as they were written\n", path, result.Experts, result.Others)
 	return nil
+}
+
+// noChecksums says what repack would make of a file with the stock layout.
+func noChecksums(path string, stock error) error {
+	if err := repack.Possible(path); err != nil {
+		return fmt.Errorf("%w, which has no checksums; repack cannot write a file that has: %w", stock, err)
+	}
+	return fmt.Errorf("%w, which has no checksums; repack writes a file that has", stock)
 }

@@ -162,7 +162,9 @@ func TestTruncatedRepackedFileIsRefused(t *testing.T) {
 
 func TestStockFileHasNothingToCheckOrUnpack(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	expectFailure(t, exitError, []string{model, "has the stock layout, which has no checksums"}, "check", model)
+	expectFailure(t, exitError, []string{model, "has the stock layout, which has no checksums; repack writes a file that has"}, "check", model)
+	dense := tinyModel(t, "tiny-qwen3")
+	expectFailure(t, exitError, []string{dense, "which has no checksums; repack cannot write a file that has: ", "no routed experts"}, "check", dense)
 	expectFailure(t, exitError, []string{model, "has the stock layout; there is nothing to unpack"}, "unpack", model, filepath.Join(t.TempDir(), "out"))
 }
 

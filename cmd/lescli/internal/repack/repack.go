@@ -74,6 +74,19 @@ func Repack(ctx context.Context, in, out string, opts Options) (*Result, error) 
 	return resultOf(lay.Layers, len(job.checksums.others), size), nil
 }
 
+// Possible returns nil for a model that Repack takes, else why it does not.
+func Possible(path string) error {
+	src, err := OpenSource(path)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if _, err := layout.Make(src.describe(), false); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
 // resultOf sums up the layers of a file.
 func resultOf(layers []layout.Layer, others int, bytes int64) *Result {
 	r := &Result{Bytes: bytes, Layers: len(layers), Others: others}
