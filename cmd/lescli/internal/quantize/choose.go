@@ -50,6 +50,9 @@ func (t *Tensor) changed() bool { return t.From != t.Type }
 func (o *Options) expertTypes(tensors []llama.TensorInfo) (map[string]llama.TensorType, error) {
 	types := map[string]llama.TensorType{}
 	used := make([]bool, len(o.Layers))
+	if err := o.checkBlocks(tensors); err != nil {
+		return nil, err
+	}
 	for _, tensor := range tensors {
 		name, ok := expertName(tensor)
 		if !ok {
@@ -69,6 +72,23 @@ func (o *Options) expertTypes(tensors []llama.TensorInfo) (map[string]llama.Tens
 		}
 	}
 	return types, nil
+}
+
+// checkBlocks refuses exceptions for blocks that there are not.
+func (o *Options) checkBlocks(tensors []llama.TensorInfo) error {
+	last := -1
+	for _, tensor := range tensors {
+		block := -1
+		if n, _ := fmt.Sscanf(tensor.Name, "blk.%d.", &block); n == 1 {
+			last = max(last, block)
+		}
+	}
+	for _, layer := range o.Layers {
+		if layer.Last > last {
+			return fmt.Errorf("--layers: there is no block %d, the model's are 0 to %d", layer.Last, last)
+		}
+	}
+	return nil
 }
 
 // expertName takes the name of a tensor of routed experts apart.
