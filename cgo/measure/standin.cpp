@@ -68,9 +68,12 @@ void les_measure_exit() {
 
 // Upstream's importance data say nothing of their model, and names and shapes do not tell a model from its finetune.
 bool les_measure_write(gguf_context * gguf, const char * name, bool only_meta) {
-    char model[512];
-    if (llama_model_meta_val_str(llama_get_model(g_run.request->lctx), "general.name", model, sizeof(model)) > 0) {
-        gguf_set_val_str(gguf, LES_MEASURE_MODEL_KEY, model);
+    const llama_model * model = llama_get_model(g_run.request->lctx);
+    const int32_t n = llama_model_meta_val_str(model, "general.name", nullptr, 0);
+    if (n > 0) {
+        std::string called(n + 1, '\0'); // with the end of a C string
+        llama_model_meta_val_str(model, "general.name", called.data(), called.size());
+        gguf_set_val_str(gguf, LES_MEASURE_MODEL_KEY, called.c_str());
     }
     return gguf_write_to_file(gguf, name, only_meta);
 }

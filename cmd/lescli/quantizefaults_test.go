@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -245,5 +246,20 @@ func TestImatrixOnAFullDiskSaysSo(t *testing.T) {
 	}
 	if _, err := os.Stat(out); !os.IsNotExist(err) {
 		t.Errorf("%s is there: %v", out, err)
+	}
+}
+
+// Whole, or it would be another one.
+func TestLongNameOfAModelIsNotCutInImportanceData(t *testing.T) {
+	const name, more = "les-ref-go-moe", 20 * 32 // what follows the header keeps its alignment
+	data, model := mustRead(t, referenceModel), filepath.Join(t.TempDir(), "long.gguf")
+	at := bytes.Index(data, []byte(name))
+	binary.LittleEndian.PutUint64(data[at-8:], uint64(len(name)+more)) // a text has its length before it
+	if err := os.WriteFile(model, slices.Insert(data, at, bytes.Repeat([]byte("x"), more)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := lescli("quantize", model, "--dry-run", "--imatrix", tinyImatrix(t, model), "--allow-requantize")
+	if code != exitOK || strings.Contains(stdout, "of a model called") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
 	}
 }
