@@ -157,15 +157,15 @@ func (c *Controller) Next(room int) int {
 	case c.config.Fixed > 0:
 		c.asked = c.config.Fixed
 	case c.learning():
-		c.asked = c.shadow()
+		c.askUnseen()
 	case c.plainDue():
 	case c.config.Sequential:
 		c.accept.average(c.survival)
 		if c.asked = c.choose(c.config.Max, true); c.asked == 0 {
-			c.asked = c.shadow()
+			c.askUnseen()
 		}
 	case c.mode.idle < sparseAfter && !c.slower() || c.shadow() > 0:
-		c.asked, c.unseen = c.config.Max, false
+		c.asked = c.config.Max
 	}
 	c.asked = min(c.asked, room)
 	return c.asked
@@ -180,6 +180,12 @@ func (c *Controller) slower() bool {
 // learning tells whether steps are still without drafted tokens.
 func (c *Controller) learning() bool { return c.cost.step[0].all < learnPlain-0.5 }
 
+// askUnseen asks for the draft that shadow allows, of which nothing is verified.
+func (c *Controller) askUnseen() {
+	c.asked = c.shadow()
+	c.unseen = c.asked > 0
+}
+
 // shadow is the draft to ask for beside a step that verifies nothing of it, to see
 // what would have become of it: the first one, to know what it costs, and others
 // while that is little.
@@ -191,7 +197,6 @@ func (c *Controller) shadow() int {
 	if c.first > 0 && c.shadows < c.cost.drafting(n) {
 		return 0
 	}
-	c.unseen = true
 	return n
 }
 
@@ -226,8 +231,13 @@ func (c *Controller) Verify(confidences []float32, n int) int {
 	return c.choose(n, false)
 }
 
-// Observe learns from a step.
+// Observe learns from a step, and ends it.
 func (c *Controller) Observe(s Step) {
+	c.learn(s)
+	c.given = c.given[:0]
+}
+
+func (c *Controller) learn(s Step) {
 	c.count.add(s, c.given)
 	c.accept.observe(s, c.given)
 	c.tails.observe(s, c.given, &c.accept)
@@ -249,7 +259,6 @@ func (c *Controller) Observe(s Step) {
 	if c.mode.began {
 		c.accept.forget()
 	}
-	c.given = c.given[:0]
 }
 
 // spend accounts for a draft, and for the time that drafts of which nothing is

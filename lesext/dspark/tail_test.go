@@ -57,3 +57,25 @@ func TestConfidencesOfTokensThatWereNotVerifiedAreLearnt(t *testing.T) {
 		t.Errorf("sure %v, unsure %v", sure, unsure)
 	}
 }
+
+// What Verify was given belongs to one step, also where nothing is learnt from it.
+func TestConfidencesEndWithTheirStep(t *testing.T) {
+	for _, config := range []Config{{Max: 4}, {Max: 4, Fixed: 2}} {
+		c := New(config)
+		for range 2 * coldPlain {
+			step := Step{Drafted: c.Next(4), StepNS: 100, Draft: []int32{1, 2, 3, 4}, Token: 9}
+			step.Verified = c.Verify([]float32{0.5, 0.5, 0.5, 0.5}, 4)
+			c.Observe(step)
+			if len(c.given) != 0 {
+				t.Fatalf("%+v: %v is left", config, c.given)
+			}
+		}
+	}
+}
+
+func TestAskingForAShadowChangesNothing(t *testing.T) {
+	c := New(Config{Max: 4})
+	if n := c.shadow(); n != 4 || c.unseen {
+		t.Errorf("%d tokens, unseen %v", n, c.unseen)
+	}
+}
