@@ -20,35 +20,50 @@ type server struct {
 	base     string
 	variable string
 	cmd      *exec.Cmd
-	text     bytes.Buffer
+	ended    chan struct{} // closed when the process has ended and been waited for
+	text     bytes.Buffer  // complete then
 }
 
 // startServer starts one with a variable of LES in its environment.
 func startServer(t *testing.T, variable string, args ...string) *server {
 	t.Helper()
 	port := freePort(t)
-	s := &server{base: fmt.Sprintf("http://127.0.0.1:%d", port), variable: variable}
+	s := &server{base: fmt.Sprintf("http://127.0.0.1:%d", port), variable: variable, ended: make(chan struct{})}
 	s.cmd = exec.Command(filepath.Join(binDir(t), "llama-server"), append(args, "-t", "2", "--port", fmt.Sprint(port))...)
 	s.cmd.Env = append(os.Environ(), variable, "OMP_WAIT_POLICY=passive")
 	s.cmd.Stdout, s.cmd.Stderr = &s.text, &s.text
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.cmd.Process.Kill() })
-	for begin := time.Now(); !healthy(s.base); time.Sleep(100 * time.Millisecond) {
-		if time.Since(begin) > 2*time.Minute {
-			s.cmd.Process.Kill()
-			s.cmd.Wait()
+	go func() {
+		s.cmd.Wait() // how it ended is in its log
+		close(s.ended)
+	}()
+	t.Cleanup(s.kill)
+	deadline := time.After(2 * time.Minute)
+	for !healthy(s.base) {
+		select {
+		case <-s.ended:
+			t.Fatalf("the server ended before it answered: %s", tail(s.text.String()))
+		case <-deadline:
+			s.kill()
 			t.Fatalf("the server does not start: %s", tail(s.text.String()))
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return s
 }
 
+// kill ends the server where it has not ended.
+func (s *server) kill() {
+	s.cmd.Process.Kill()
+	<-s.ended
+}
+
 // stop ends the server and returns its log.
 func (s *server) stop() (log string) {
 	s.cmd.Process.Signal(os.Interrupt)
-	s.cmd.Wait()
+	<-s.ended
 	return s.text.String()
 }
 
