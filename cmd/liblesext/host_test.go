@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -91,6 +92,9 @@ func TestMissingEngine(t *testing.T) {
 // Go's runtime, which comes with the engine, ends a process that has too few addresses
 // for it. The engine is not opened in one.
 func TestLimitOfAddressesIsRefusedAndNotFatal(t *testing.T) {
+	if runtime.GOOS == "darwin" {
+		t.Skip("ulimit -v binds nothing here")
+	}
 	app := compile(t, "testdata/app.c", headers()...)
 	resident := cycles(t, succeed(t, []string{"LES=off"}, app, model, "1").stdout)[0]
 	limited := func(kib, variable string) result {
