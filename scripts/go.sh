@@ -40,11 +40,14 @@ windows)
     ;;
 esac
 # A program carries the commit it was built from: measurements are worth little
-# without it, and the go command finds none in a worktree of git.
+# without it, and the go command finds none in a worktree of git. It also tells of
+# which version of llama.cpp it is, and how many patches are on it.
 if [ "${1:-}" = build ] && commit=$(git rev-parse HEAD 2>/dev/null); then
     git diff --quiet HEAD 2>/dev/null || commit=$commit+changes
+    tag=$(sed -n 's/^tag  *//p' llama/upstream.lock)
+    series=$(find patches -name '*.patch' | wc -l)
     shift
-    set -- build -ldflags "-X main.commit=$commit" "$@"
+    set -- build -ldflags "-X main.commit=$commit -X main.upstream=$tag -X main.patches=$((series))" "$@"
 fi
 export CGO_ENABLED=1
 export CGO_CFLAGS="${CGO_CFLAGS:--O2 -g} $include"

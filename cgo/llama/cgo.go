@@ -55,3 +55,6 @@ func readString(size int, fill func(buf *C.char, size C.size_t) C.int32_t) (stri
 
 // Version is the version of the llama.cpp library in use.
 func Version() string { return C.GoString(C.llama_version()) }
+
+// SystemInfo names the backends in use, and what their kernels were compiled for.
+func SystemInfo() string { return C.GoString(C.llama_print_system_info()) }

@@ -56,7 +56,3 @@ func deviceName(path string) string {
 	name, _ := os.ReadFile(filepath.Join(dir, "device", "model"))
 	return strings.TrimSpace(filepath.Base(dir) + " " + strings.TrimSpace(string(name)))
 }
-
-// commit is what the program was built from, set by scripts/go.sh; "+changes"
-// follows where files were changed since.
-var commit = "unknown"
