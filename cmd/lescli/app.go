@@ -19,14 +19,6 @@ const (
 	exitUsage = 2
 )
 
-// usageError is a mistake in the command line, as opposed to a failure of the
-// work asked for.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf(format, args...)}
-}
-
 // silentError ends the program with the exit code of what it wraps, after the
 // command has said everything itself.
 type silentError struct{ error }
@@ -52,7 +44,6 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 			}
 			return cli.ShowAppHelp(c)
 		},
-		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return usageError{err} },
 		// Errors are reported and turned into an exit code by realMain.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
@@ -63,14 +54,19 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	llama.Init()
 	keepOut()
 	app := newApp(stdout, stderr)
+	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(args, "", err) }
 	for _, command := range app.Commands {
-		command.OnUsageError = app.OnUsageError
+		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(args, command.Name, err) }
 		command.HideHelpCommand = true
 		command.Flags = append(command.Flags, &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print llama.cpp's log"})
 		command.Before = setLog
 	}
 	ctx, caught := withCaught(context.Background())
-	err := app.RunContext(ctx, flagsFirst(app, args))
+	return caught.tell(app.RunContext(ctx, flagsFirst(app, args)), stderr)
+}
+
+// tell reports how the program ends, and returns its exit code.
+func (s *caughtSignal) tell(err error, stderr io.Writer) int {
 	var usage usageError
 	var silent silentError
 	switch {
@@ -80,7 +76,10 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		if !errors.As(err, &silent) {
 			fmt.Fprintln(stderr, "lescli: interrupted")
 		}
-		return caught.exitCode()
+		for _, other := range besideInterruption(err) {
+			fmt.Fprintf(stderr, "lescli: %v\n", other)
+		}
+		return s.exitCode()
 	case errors.As(err, &silent):
 		return exitError
 	case errors.As(err, &usage):

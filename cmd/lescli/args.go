@@ -30,9 +30,13 @@ func flagsFirst(app *cli.App, args []string) []string {
 			positional = append(positional, arg)
 		default:
 			flags = append(flags, arg)
-			if takesValue(command, arg) && len(rest) > 0 {
-				flags, rest = append(flags, rest[0]), rest[1:]
+			if !takesValue(command, arg) {
+				continue
 			}
+			if len(rest) == 0 {
+				return flags // what follows would be taken for its value
+			}
+			flags, rest = append(flags, rest[0]), rest[1:]
 		}
 	}
 	return append(append(flags, "--"), positional...)

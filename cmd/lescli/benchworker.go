@@ -51,7 +51,7 @@ func runBenchWorker(c *cli.Context) (err error) {
 		return err
 	}
 	// These reach the parent too, which ends this process in its own time.
-	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	ctx, stop := context.WithCancel(c.Context)
 	defer stop()
 	w := &benchWorker{ctx: ctx, log: c.App.ErrWriter}

@@ -35,9 +35,10 @@ func (s *caughtSignal) exitCode() int {
 
 // interruptible ends the context with the signals that ask a program to stop,
 // so that it removes what it has not finished. A hangup stays ignored under
-// nohup. Once the second function was called, signals do what they do by default.
+// nohup. Once the second function was called, signals do what they do by default:
+// a second SIGQUIT shows what each goroutine does.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
@@ -69,4 +70,24 @@ func note(ctx context.Context, s os.Signal) {
 // isInterruption reports whether work ended because its context did.
 func isInterruption(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, llama.ErrCancelled)
+}
+
+// besideInterruption lists what went wrong besides.
+func besideInterruption(err error) []error {
+	if !isInterruption(err) {
+		return []error{err}
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := err.Unwrap(); inner != nil {
+			return besideInterruption(inner)
+		}
+	case interface{ Unwrap() []error }:
+		var others []error
+		for _, inner := range err.Unwrap() {
+			others = append(others, besideInterruption(inner)...)
+		}
+		return others
+	}
+	return nil
 }

@@ -4,12 +4,17 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/les-project/les/cgo/llama"
 )
 
 // interruptSoon sends this process what Ctrl-C sends, once the command has
@@ -43,7 +48,7 @@ func (s *signaller) Write(p []byte) (int, error) {
 
 func TestSignalEndsARunWithItsSummaryAndItsFiles(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		dir := t.TempDir()
 		warmFile, report := filepath.Join(dir, "warm"), filepath.Join(dir, "report.json")
 		var stderr bytes.Buffer
@@ -78,7 +83,7 @@ func TestInterruptEndsAMeasurementAndLeavesNothing(t *testing.T) {
 
 func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		signalSoon(t, signal)
 		stdout, stderr, code := lescli("bench", "-m", model, "-n", "100000", "--sweep", "slots=0,1")
 		if code != stopped(signal) || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
@@ -89,7 +94,7 @@ func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
 
 func TestSignalsLeaveNoUnfinishedFile(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		dir := t.TempDir()
 		t.Setenv("TMPDIR", dir)
 		for _, args := range [][]string{
@@ -104,6 +109,22 @@ func TestSignalsLeaveNoUnfinishedFile(t *testing.T) {
 			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 				t.Errorf("%s, %v: left behind: %v, %v", args[0], signal, entries, err)
 			}
+		}
+	}
+}
+
+func TestInterruptionHidesNoOtherError(t *testing.T) {
+	full := errors.New("out.part: cannot be removed")
+	for _, err := range []error{
+		errors.Join(fmt.Errorf("repacking: %w", context.Canceled), full),
+		fmt.Errorf("writing: %w", errors.Join(full, llama.ErrCancelled)),
+		silentError{errors.Join(context.Canceled, full)},
+	} {
+		var stderr bytes.Buffer
+		caught := &caughtSignal{}
+		caught.number.Store(int32(syscall.SIGTERM))
+		if code := caught.tell(err, &stderr); code != stopped(syscall.SIGTERM) || strings.Count(stderr.String(), full.Error()) != 1 {
+			t.Errorf("%v: exit code %d: %s", err, code, &stderr)
 		}
 	}
 }

@@ -57,8 +57,12 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		want string
 	}{
 		"unknown command":          {[]string{"frob"}, "frob"},
-		"unknown flag":             {[]string{"run", "--frob"}, "frob"},
-		"not a number":             {[]string{"run", "-p", "x", "-n", "many"}, "many"},
+		"unknown flag":             {[]string{"run", "--frob=1"}, "lescli: run: there is no flag --frob; lescli run --help lists"},
+		"unknown short flag":       {[]string{"run", "-frob"}, "lescli: run: there is no flag -frob; lescli run --help lists"},
+		"unknown flag of all":      {[]string{"--frob"}, "lescli: there is no flag --frob; lescli --help lists"},
+		"flag without value":       {[]string{"synth", "out", "--preset"}, "lescli: synth: --preset needs a value; lescli synth --help lists"},
+		"not a number":             {[]string{"run", "-p", "x", "--n", "many"}, `invalid value "many" for --n: parse error`},
+		"version of something":     {[]string{"version", "x"}, `version: unexpected argument "x"`},
 		"stray argument":           {[]string{"run", "-p", "x", "stray"}, "stray"},
 		"no prompt":                {[]string{"run"}, "--prompt"},
 		"two prompts":              {[]string{"run", "-p", "x", "-f", "y"}, "--prompt and --file contradict"},
