@@ -13,6 +13,7 @@ type Counts struct {
 	NextN       int
 	Experts     int // of a layer
 	Used        int // of them, by a token
+	Trained     int // tokens of the context that it was trained for, 0 where that is not said
 	Embedding   int // width of the residual stream
 	ExpertWidth int // rows of gate and up
 }
@@ -30,7 +31,7 @@ func ReadCounts(first *llama.File) (Counts, error) {
 	c := Counts{
 		Arch: arch, Blocks: number("block_count"), NextN: number("nextn_predict_layers"),
 		Experts: number("expert_count"), Used: number("expert_used_count"),
-		Embedding: number("embedding_length"), ExpertWidth: max(number("expert_feed_forward_length"), number("feed_forward_length")/8),
+		Trained: number("context_length"), Embedding: number("embedding_length"), ExpertWidth: max(number("expert_feed_forward_length"), number("feed_forward_length")/8),
 	}
 	if c.Experts < 0 || c.Used < 0 || c.Used > c.Experts || c.NextN > c.Blocks {
 		return c, fmt.Errorf("%s: impossible counts: %d experts, %d used, %d blocks, %d NextN blocks",

@@ -31,8 +31,8 @@ func (m *Model) Tokenize(text string, special bool) ([]Token, error) {
 	if len(text) > math.MaxInt32 {
 		return nil, fmt.Errorf("text of %d bytes is too long to tokenise", len(text))
 	}
-	if at := invalidUTF8(text); at >= 0 {
-		return nil, fmt.Errorf("text is not UTF-8 at byte %d", at)
+	if err := CheckUTF8(text); err != nil {
+		return nil, err
 	}
 	tokens := make([]Token, len(text)/2+16)
 	for range 2 {
@@ -49,14 +49,14 @@ func (m *Model) Tokenize(text string, special bool) ([]Token, error) {
 	return nil, fmt.Errorf("text of %d bytes cannot be tokenised", len(text))
 }
 
-// invalidUTF8 is the place of the first byte that is not UTF-8, or -1.
-func invalidUTF8(text string) int {
+// CheckUTF8 names the first byte that is not UTF-8.
+func CheckUTF8(text string) error {
 	for at, r := range text {
 		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
-			return at
+			return fmt.Errorf("text is not UTF-8 at byte %d", at)
 		}
 	}
-	return -1
+	return nil
 }
 
 // Piece is the text of one token; it may be part of a UTF-8 sequence. Special

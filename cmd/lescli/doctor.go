@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"time"
@@ -126,7 +127,7 @@ func (d *diagnosis) askModel(file *probeFile) {
 	if file.temporary || !isGGUF(file.path) {
 		return
 	}
-	report, err := inspect(file.path, defaultDoctorContext, defaultDoctorUbatch)
+	report, err := inspectAsRun(file.path)
 	if err != nil {
 		d.modelError = err
 		return
@@ -134,6 +135,15 @@ func (d *diagnosis) askModel(file *probeFile) {
 	if report.MoELayers > 0 {
 		d.Model = &doctorModel{report.Architecture, report.ExpertBytes, report.TokenBytes, report.FloorBytes}
 	}
+}
+
+// inspectAsRun inspects a model for what run does by default.
+func inspectAsRun(path string) (*inspection, error) {
+	file, err := readModelFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return inspect(file, contextDefault.length(defaultDoctorContext, file.Trained, io.Discard), defaultDoctorUbatch)
 }
 
 // Context and batch that the floor of a model is for: the defaults of run.

@@ -17,7 +17,19 @@ func TestPromptThatIsNotUTF8IsRefused(t *testing.T) {
 		if err := os.WriteFile(prompt, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		expectFailure(t, exitError, []string{"not UTF-8 at byte"}, "run", "-m", tinyModel(t, "tiny-qwen3moe"), "-f", prompt, "-n", "1")
+		// No model is looked for before.
+		expectFailure(t, exitError, []string{"--file: " + prompt, "not UTF-8 at byte"}, "run", "-m", "absent.gguf", "-f", prompt, "-n", "1")
+		expectFailure(t, exitError, []string{"--prompt: ", "not UTF-8 at byte"}, "trace", "-m", "absent.gguf", "-p", text, "-o", prompt+".trace")
+	}
+}
+
+func TestEmptyPromptIsRefusedBeforeThePlan(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	for _, args := range [][]string{{"run"}, {"trace", "-o", filepath.Join(t.TempDir(), "out")}} {
+		_, stderr, code := lescli(append(args, "-m", model, "-p", "")...)
+		if code != exitError || stderr != "lescli: "+errEmptyPrompt.Error()+"\n" {
+			t.Errorf("%s: exit code %d: %s", args[0], code, stderr)
+		}
 	}
 }
 

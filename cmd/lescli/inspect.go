@@ -76,7 +76,12 @@ func runInspect(c *cli.Context) error {
 	if err := checkCounts(c, "ctx", "ubatch"); err != nil {
 		return err
 	}
-	report, err := inspect(path, c.Int("ctx"), c.Int("ubatch"))
+	file, err := readModelFile(path)
+	if err != nil {
+		return err
+	}
+	tokens := contextOriginOf(c).length(c.Int("ctx"), file.Trained, c.App.ErrWriter)
+	report, err := inspect(file, tokens, c.Int("ubatch"))
 	if err != nil {
 		return err
 	}
@@ -89,11 +94,8 @@ func runInspect(c *cli.Context) error {
 
 // inspect reads the metadata, and lets llama.cpp plan the model without
 // loading it.
-func inspect(path string, ctxTokens, ubatch int) (*inspection, error) {
-	file, err := readModelFile(path)
-	if err != nil {
-		return nil, err
-	}
+func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
+	path := file.paths[0]
 	model, err := llama.LoadModel(path, llama.ModelParams{NoAlloc: true})
 	if err != nil {
 		return nil, err

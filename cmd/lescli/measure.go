@@ -57,6 +57,9 @@ func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
 	if strings.ContainsRune(opts.text, 0) {
 		return opts, fmt.Errorf("%s: holds NUL bytes; it is not a text", opts.name)
 	}
+	if err := llama.CheckUTF8(opts.text); err != nil {
+		return opts, fmt.Errorf("%s: %w", opts.name, err)
+	}
 	return opts, nil
 }
 
@@ -79,7 +82,7 @@ func (o *measureOptions) open(ctx context.Context, c *cli.Context, path string, 
 	}
 	line := newProgressLine(c.App.ErrWriter)
 	s, err := openSession(ctx, sessionOptions{
-		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: line, log: c.App.ErrWriter,
+		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: line, log: c.App.ErrWriter, origin: contextAsked,
 		context: llama.ContextParams{
 			Tokens: o.batch(), Batch: o.batch(), Ubatch: min(o.ubatch, o.batch()), Seqs: o.batch() / o.chunk, Threads: o.threads, Observe: observer,
 		},

@@ -29,7 +29,7 @@ func adapterFlag() cli.Flag {
 }
 
 func ctxFlag() cli.Flag {
-	return &cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens"}
+	return &cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 4096, Usage: "context length in tokens; without it, no more than the model was trained for"}
 }
 
 func threadsFlag() cli.Flag {

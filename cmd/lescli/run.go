@@ -64,7 +64,7 @@ func runRun(c *cli.Context) error {
 	g.watch.loaded()
 	s.describe(c.App.ErrWriter)
 
-	tokens, err := promptTokens(s.model, opts)
+	tokens, err := promptTokens(s, opts)
 	if err == nil {
 		err = g.run(ctx, tokens, opts.sampler)
 	}
@@ -119,6 +119,7 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
 		line:     newProgressLine(c.App.ErrWriter),
 		log:      c.App.ErrWriter,
+		origin:   contextOriginOf(c),
 	}
 	opts.sampler = llama.SamplerParams{
 		Temperature: c.Float64("temp"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"), Seed: uint32(c.Uint64("seed")),
@@ -132,28 +133,41 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	opts.session.context = llama.ContextParams{
 		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
 	}
-	opts.session.path, err = modelPath(c)
+	if opts.session.path, err = modelPath(c); err == nil && opts.prompt == "" && !opts.chat {
+		err = checkEmpty(opts.session.path)
+	}
 	return opts, err
 }
 
 // readPrompt takes the prompt from exactly one place.
-func readPrompt(c *cli.Context) (string, error) {
-	switch {
+func readPrompt(c *cli.Context) (text string, err error) {
+	from := "--prompt"
+	switch file := c.String("file"); {
 	case c.IsSet("prompt") && c.IsSet("file"):
-		return "", usagef("--prompt and --file contradict")
+		err = usagef("--prompt and --file contradict")
 	case c.IsSet("prompt"):
-		return c.String("prompt"), nil
+		text = c.String("prompt")
 	case !c.IsSet("file"):
-		return "", usagef("--prompt or --file is missing")
-	case c.String("file") == "-":
-		return readAllText("file", os.Stdin)
+		err = usagef("--prompt or --file is missing")
+	case file == "-":
+		from = "standard input"
+		text, err = readAllText("file", os.Stdin)
+	default:
+		from = "--file: " + file
+		text, err = readText("file", file)
 	}
-	return readText("file", c.String("file"))
+	if err != nil {
+		return "", err
+	}
+	if err := llama.CheckUTF8(text); err != nil {
+		return "", fmt.Errorf("%s: %w", from, err)
+	}
+	return text, nil
 }
 
 // promptTokens formats and tokenises the prompt, and checks that it fits.
-func promptTokens(model *llama.Model, opts runOptions) ([]llama.Token, error) {
-	text := opts.prompt
+func promptTokens(s *session, opts runOptions) ([]llama.Token, error) {
+	text, model := opts.prompt, s.model
 	if opts.chat {
 		var err error
 		if text, err = model.ApplyChat([]llama.Message{{Role: "user", Content: text}}); err != nil {
@@ -165,10 +179,10 @@ func promptTokens(model *llama.Model, opts runOptions) ([]llama.Token, error) {
 		return nil, err
 	}
 	if len(tokens) == 0 {
-		return nil, errors.New("the prompt is empty, and the model has no token to start a text with")
+		return nil, errEmptyPrompt
 	}
-	if limit := opts.session.context.Tokens; len(tokens) >= limit {
-		return nil, fmt.Errorf("the prompt has %d tokens; --ctx %d leaves no room for an answer", len(tokens), limit)
+	if len(tokens) >= s.tokens {
+		return nil, fmt.Errorf("the prompt has %d tokens; --ctx %d leaves no room for an answer", len(tokens), s.tokens)
 	}
 	return tokens, nil
 }

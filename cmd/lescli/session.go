@@ -16,6 +16,7 @@ type sessionOptions struct {
 	path     string
 	adapter  string // LoRA file, empty for none
 	context  llama.ContextParams
+	origin   contextOrigin // why the context is that long
 	les      lesOptions
 	draft    draftOptions
 	resident llama.ModelParams // how to load when nothing is streamed
@@ -36,6 +37,7 @@ type session struct {
 	routes   *trace.Routes // nil when nothing is recorded
 	reason   string        // why it is not streamed
 	because  string        // why it is, when nobody asked for it
+	tokens   int           // of the context, before llama.cpp rounds it up
 }
 
 // openSession loads the model and, if it is to be streamed, opens the engine.
@@ -45,7 +47,9 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	if err != nil {
 		return nil, err
 	}
-	s := &session{}
+	seqs := max(1, opts.context.Seqs)
+	opts.context.Tokens = seqs * opts.origin.length(opts.context.Tokens/seqs, file.Trained, opts.log)
+	s := &session{tokens: opts.context.Tokens}
 	defer func() {
 		if err != nil {
 			s.Close()

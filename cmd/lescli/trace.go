@@ -78,11 +78,14 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 		}
 	}
 	opts.session = sessionOptions{
-		les: les, record: true, line: newProgressLine(c.App.ErrWriter), log: c.App.ErrWriter,
+		les: les, record: true, origin: contextOriginOf(c), line: newProgressLine(c.App.ErrWriter), log: c.App.ErrWriter,
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
 		context:  llama.ContextParams{Tokens: c.Int("ctx"), Batch: opts.step, Ubatch: opts.step, Seqs: 1, Threads: c.Int("threads")},
 	}
-	if opts.session.path, err = modelPath(c); err != nil {
+	if opts.session.path, err = modelPath(c); err == nil && opts.hasText && opts.text == "" {
+		err = checkEmpty(opts.session.path)
+	}
+	if err != nil {
 		return opts, err
 	}
 	opts.out, err = checkReplaceable("out", c.String("out"), outfile.Kind{Magic: trace.Magic, Name: "a recording of routes"})
