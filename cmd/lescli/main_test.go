@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -167,6 +168,16 @@ func TestHelpAndVersion(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"version"}, {"run", "--help"}, {"synth", "--help"}} {
 		if stdout, stderr, code := lescli(args...); code != exitOK || stdout == "" || stderr != "" {
 			t.Errorf("%v: exit code %d, %q", args, code, stderr)
+		}
+	}
+}
+
+func TestDefaultsAreToldOnce(t *testing.T) {
+	for _, command := range newApp(io.Discard, io.Discard).Commands {
+		for _, flag := range command.Flags {
+			if text := flag.String(); strings.Count(text, "(default") > 1 {
+				t.Errorf("%s: %s", command.Name, text)
+			}
 		}
 	}
 }

@@ -17,7 +17,7 @@ func measureFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the text"},
 		&cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 512, Usage: "tokens of a chunk; each begins with an empty context"},
-		&cli.IntFlag{Name: "chunks", Usage: "most chunks of the text (default: all)"},
+		&cli.IntFlag{Name: "chunks", Usage: "most chunks of the text", DefaultText: "all"},
 		ubatchFlag(),
 		threadsFlag(),
 	}, lesFlags()...)

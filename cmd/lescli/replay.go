@@ -31,7 +31,7 @@ func replayCommand() *cli.Command {
 			&cli.StringFlag{Name: "bandwidth", Usage: "bytes a second of a device, like 1G (units are powers of 1024)"},
 			&cli.DurationFlag{Name: "latency", Value: 100 * time.Microsecond, Usage: "of one read"},
 			&cli.IntFlag{Name: "lanes", Value: sched.LanesDefault, Usage: "reads in flight"},
-			&cli.DurationFlag{Name: "compute", Usage: "time of one layer and token (default: as recorded, median)"},
+			&cli.DurationFlag{Name: "compute", Usage: "time of one layer and token", DefaultText: "as recorded, median"},
 			&cli.StringSliceFlag{Name: "guesses", Usage: "guesses of a layer that are acted on; 0 for no lookahead (default: 0 and as many as a token uses)"},
 			jsonFlag(),
 		},

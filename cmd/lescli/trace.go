@@ -24,7 +24,7 @@ func traceCommand() *cli.Command {
 			&cli.IntFlag{Name: "ctx", Aliases: []string{"c"}, Value: 512, Usage: "tokens after which the context is emptied"},
 			&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "feed the tokens of this text instead of random ones"},
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the same from a file, - for standard input"},
-			&cli.IntFlag{Name: "n", Usage: "tokens to feed (default: all of the text, or 128 random ones)"},
+			&cli.IntFlag{Name: "n", Usage: "tokens to feed", DefaultText: fmt.Sprintf("all of the text, or %d random ones", randomTokens)},
 			&cli.IntFlag{Name: "step", Value: 1, Usage: "tokens computed at once"},
 			&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of random tokens"},
 			&cli.StringFlag{Name: "out", Aliases: []string{"o"}, Usage: "file to write"},
