@@ -31,6 +31,7 @@ type pageRow struct {
 const (
 	plotWidth   = 640.0 // of the bars at the largest value
 	plotLabel   = 230.0 // left of the bars
+	plotValue   = 210.0 // right of them, for the longest value
 	plotRow     = 26.0
 	plotBar     = 16.0
 	curveWidth  = 640.0
@@ -120,7 +121,7 @@ func newPageRow(arm *armReport) pageRow {
 // newPlot has room for so many rows.
 func newPlot(title, unit, note string, rows int) barPlot {
 	return barPlot{
-		Title: title, Unit: unit, Note: note, Width: plotLabel + plotWidth + 150, Height: float64(rows)*plotRow + 30, LabelX: plotLabel - 8,
+		Title: title, Unit: unit, Note: note, Width: plotLabel + plotWidth + plotValue, Height: float64(rows)*plotRow + 30, LabelX: plotLabel - 8,
 	}
 }
 

@@ -34,6 +34,10 @@ func TestPageHasAllArmsAndNeedsNothingElse(t *testing.T) {
 			t.Errorf("the page has %q", outside)
 		}
 	}
+	// On a narrow screen figures are scrolled, and not cut.
+	if plots := strings.Count(page, "<svg"); plots == 0 || strings.Count(page, `<div class="wide"><svg`) != plots || !strings.Contains(page, "width=device-width") {
+		t.Errorf("%d plots, not all in something that scrolls", plots)
+	}
 	checkTags(t, page)
 }
 
