@@ -13,6 +13,18 @@ static int32_t bridge_context_made(uintptr_t model, struct llama_context * lctx)
     return lesHostContextMade(model, lctx);
 }
 
+static void bridge_other_loaded(const struct llama_model * model, const char * path) {
+    lesHostOtherLoaded((uintptr_t) model, (char *) path);
+}
+
+static void bridge_other_context(const struct llama_model * model, struct llama_context * lctx) {
+    lesHostOtherContext((uintptr_t) model, lctx);
+}
+
+static void bridge_other_free(const struct llama_model * model) {
+    lesHostOtherFree((uintptr_t) model);
+}
+
 int32_t les_host_bridge_register(void) {
     static const struct les_host host = {
         .abi           = LES_HOST_ABI,
@@ -26,6 +38,9 @@ int32_t les_host_bridge_register(void) {
         .set_budget    = lesHostSetBudget,
         .set_slots     = lesHostSetSlots,
         .pressure      = lesHostPressure,
+        .other_loaded  = bridge_other_loaded,
+        .other_context = bridge_other_context,
+        .other_free    = bridge_other_free,
     };
     return les_host_register(&host);
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"runtime/cgo"
 	"unsafe"
+
+	"github.com/les-project/les/cgo/llama"
 )
 
 // The functions below are called by the hooks, on threads of the program.
@@ -100,6 +102,26 @@ func lesHostSetSlots(id C.uintptr_t, slots C.int32_t) C.int32_t {
 //export lesHostPressure
 func lesHostPressure(id C.uintptr_t, level C.int32_t) C.int32_t {
 	return status(guarded("memory pressure", func() error { return modelOf(id).pressure(int(level)) }))
+}
+
+// A model that is not streamed is named by its address.
+
+//export lesHostOtherLoaded
+func lesHostOtherLoaded(model C.uintptr_t, path *C.char) {
+	guarded("another model", func() error { others.loaded(uintptr(model), C.GoString(path)); return nil })
+}
+
+//export lesHostOtherContext
+func lesHostOtherContext(model C.uintptr_t, lctx *C.struct_llama_context) {
+	guarded("a context of another model", func() error {
+		others.context(uintptr(model), llama.BorrowContext(unsafe.Pointer(lctx)).Memory())
+		return nil
+	})
+}
+
+//export lesHostOtherFree
+func lesHostOtherFree(model C.uintptr_t) {
+	guarded("the end of another model", func() error { others.free(uintptr(model)); return nil })
 }
 
 func modelOf(id C.uintptr_t) *model { return cgo.Handle(id).Value().(*model) }

@@ -8,6 +8,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"unsafe"
@@ -61,6 +62,10 @@ type model struct {
 
 	outgrown    outgrown // since somebody last changed the pool
 	outgrewTold bool
+
+	name    string // of its file
+	leader  *model // whose plan counts this one, nil for the first of the process
+	counted int64  // by the leader
 }
 
 var errNoContext = errors.New("the model has no context yet, so there is no plan")
@@ -92,6 +97,7 @@ func (m *model) loaded(paths []string) (bool, error) {
 	if m.counts, err = ReadCounts(first); err != nil {
 		return false, err
 	}
+	m.name = filepath.Base(paths[0])
 	err = m.streamed.Seal(paths, m.counts.Used)
 	if errors.Is(err, les.ErrNothingStreamed) {
 		return false, nil
@@ -113,10 +119,15 @@ func (m *model) context(pointer unsafe.Pointer) error {
 	if err != nil {
 		return err
 	}
-	if m.engine, err = m.streamed.Open(config); err != nil {
-		m.engine = nil
+	if err = m.follow(&config); err != nil {
 		return err
 	}
+	if m.engine, err = m.streamed.Open(config); err != nil {
+		m.engine = nil
+		m.unfollow()
+		return err
+	}
+	others.add(m)
 	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
 	// A warning is what llama.cpp's programs show without being asked to say more.
@@ -267,6 +278,7 @@ func (m *model) resized(p plan.Plan, err error) error {
 		m.asked = p
 		m.outgrown = outgrown{}
 		m.log.printf(levelInfo, "%s", describe(p))
+		m.recounted(p)
 	}
 	return err
 }
@@ -281,8 +293,10 @@ func (m *model) close() error {
 		if saved := m.warm.Save(); saved != nil {
 			m.log.printf(levelWarn, "the warm file is not written: %v", saved)
 		}
+		others.remove(m)
 		err = m.engine.Close()
 		m.engine = nil
+		m.unfollow()
 	}
 	m.streamed.Close()
 	// What the engine held goes back to the system now: a program that loads and

@@ -22,10 +22,8 @@ func (m *model) pressure(level int) error {
 		var p plan.Plan
 		var err error
 		switch {
-		case level == pressureNone && m.asked.Budget > 0:
-			p, err = e.SetBudget(m.asked.Budget)
 		case level == pressureNone:
-			p, err = e.SetSlots(slotsOf(m.asked))
+			p, err = e.Account(0, m.request())
 		case level == pressureModerate:
 			p, err = e.SetSlots(slotsOf(m.asked) / 2)
 		case level == pressureCritical:
@@ -39,6 +37,14 @@ func (m *model) pressure(level int) error {
 		}
 		return err
 	})
+}
+
+// request is what the load or the last change asked for.
+func (m *model) request() plan.Request {
+	if m.asked.Budget > 0 {
+		return plan.Request{Budget: m.asked.Budget, SlotsPerLayer: -1}
+	}
+	return plan.Request{SlotsPerLayer: slotsOf(m.asked)}
 }
 
 // slotsOf are a plan's slots above the floor, for each layer.

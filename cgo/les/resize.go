@@ -19,25 +19,33 @@ import (
 // layers in progress. A budget below the floor is refused with a *plan.BudgetError, and
 // nothing changes.
 func (e *Engine) SetBudget(bytes int64) (plan.Plan, error) {
-	return e.resize(plan.Request{Budget: bytes, SlotsPerLayer: -1})
+	return e.resize(plan.Request{Budget: bytes, SlotsPerLayer: -1}, 0)
 }
 
 // SetSlots does the same with a number of slots a layer above the floor; more than there
 // are experts means all.
 func (e *Engine) SetSlots(perLayer int) (plan.Plan, error) {
-	return e.resize(plan.Request{SlotsPerLayer: max(0, perLayer)})
+	return e.resize(plan.Request{SlotsPerLayer: max(0, perLayer)}, 0)
+}
+
+// Account has the plan count so many more bytes that the process holds beside this
+// model, or fewer, and sizes the pool for the request. What is refused is not counted.
+func (e *Engine) Account(bytes int64, request plan.Request) (plan.Plan, error) {
+	return e.resize(request, bytes)
 }
 
 var errClosed = errors.New("the experts are closed")
 
-func (e *Engine) resize(request plan.Request) (plan.Plan, error) {
+func (e *Engine) resize(request plan.Request, beside int64) (plan.Plan, error) {
 	e.arena.Lock()
 	defer e.arena.Unlock()
 	if e.arena.closed {
 		return plan.Plan{}, errClosed
 	}
 	old := e.Plan()
-	next, err := plan.Make(old.Shape, e.usage, request)
+	usage := e.usage
+	usage.Process += beside
+	next, err := plan.Make(old.Shape, usage, request)
 	if err != nil {
 		return old, err
 	}
@@ -55,6 +63,7 @@ func (e *Engine) resize(request plan.Request) (plan.Plan, error) {
 		return old, err
 	}
 	e.arena.populating = populate(e.streamed.model, next.Slots)
+	e.usage = usage
 	e.plan.Store(&next)
 	if next.SlotCount > old.SlotCount {
 		e.Warm(e.hottest(next.SlotCount))

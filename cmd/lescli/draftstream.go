@@ -12,11 +12,6 @@ import (
 // slots of its own: what a draft needs never pushes out what a step needs.
 var draftStreaming streamer = &lesStreaming{}
 
-// draftShare is the part of a budget that the slots of a drafter get where
-// --draft-budget is not given: a drafter worth having is many times smaller than
-// its model.
-const draftShare = 1.0 / 8
-
 // draftStream says how the experts of a drafter are streamed.
 type draftStream struct {
 	on          bool  // the model's own are streamed
@@ -38,7 +33,7 @@ func draftStreamOf(les lesOptions, budget int64, log io.Writer) draftStream {
 	if whole == 0 {
 		whole, _ = memoryForProcess() // that it cannot be told is said for the model's own
 	}
-	s.budgetBytes = max(1, int64(draftShare*float64(whole)))
+	s.budgetBytes = max(1, plan.DrafterShare(whole))
 	return s
 }
 
@@ -81,7 +76,7 @@ func (d *drafting) stream(path string, lctx *llama.Context, stream draftStream) 
 	}
 	if stream.budgetBytes > 0 {
 		var err error
-		if config.Slots, err = d.file.slotsWithin(stream.budgetBytes); err != nil && stream.given {
+		if config.Slots, err = d.file.shape().SlotsWithin(stream.budgetBytes); err != nil && stream.given {
 			return fmt.Errorf("--draft-budget: %s: %w", path, err)
 		}
 	}
@@ -96,16 +91,6 @@ func (d *drafting) stream(path string, lctx *llama.Context, stream draftStream) 
 	d.engine = engine
 	d.engine.WaitPopulated()
 	return nil
-}
-
-// slotsWithin is how many slots a layer has above the floor in so many bytes.
-func (m *modelFile) slotsWithin(bytes int64) (int, error) {
-	shape := m.shape()
-	floor := int64(shape.FloorSlots())
-	if bytes < floor*shape.SlotBytes {
-		return 0, &plan.BudgetError{Budget: bytes, Floor: floor * shape.SlotBytes}
-	}
-	return int((bytes/shape.SlotBytes - floor) / int64(shape.Layers)), nil
 }
 
 // describe says in a line what of the drafter is streamed.

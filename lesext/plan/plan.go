@@ -46,6 +46,19 @@ func ShapeOf(g expert.Geometry) Shape {
 // as many of the next layer are in flight.
 func (s Shape) FloorSlots() int { return min(max(1, 2*s.Used), s.All) }
 
+// SlotsWithin is how many slots a layer has above the floor in so many bytes.
+func (s Shape) SlotsWithin(bytes int64) (int, error) {
+	floor := int64(s.FloorSlots())
+	if bytes < floor*s.SlotBytes {
+		return 0, &BudgetError{Budget: bytes, Floor: floor * s.SlotBytes}
+	}
+	return int((bytes/s.SlotBytes - floor) / int64(s.Layers)), nil
+}
+
+// DrafterShare is what of a process's budget the slots of a drafter get where nobody
+// says: an eighth, as a drafter worth having is many times smaller than its model.
+func DrafterShare(budget int64) int64 { return budget / 8 }
+
 // Request is the wish of a user: a budget for the whole process, or a number of
 // slots.
 type Request struct {

@@ -24,6 +24,7 @@ static struct {
 static _Thread_local struct {
     bool      active;
     uintptr_t id;
+    bool      other; // it takes memory and is not streamed
     bool      freeing;
 } les_l;
 
@@ -274,6 +275,7 @@ bool les_hook_load_begin(const char * path, struct llama_model_params * params, 
     if (les_keep_out(path, params)) {
         return true;
     }
+    les_l.other = true;
     struct les_options options;
     const char * reason = les_options_now(&options);
     if (reason) {
@@ -302,6 +304,11 @@ bool les_hook_load_begin(const char * path, struct llama_model_params * params, 
 }
 
 bool les_hook_load_end(const struct llama_model * model, const char * path, const char * const * paths, size_t n_paths) {
+    const bool other = les_l.other && !les_l.active;
+    les_l.other = false;
+    if (other && model && les_engine()) {
+        les_engine()->other_loaded(model, path);
+    }
     if (!les_l.active) {
         return true;
     }
@@ -338,6 +345,9 @@ void les_hook_context_begin(const struct llama_model * model, bool observed) {
 bool les_hook_context_made(const struct llama_model * model, struct llama_context * lctx) {
     uintptr_t id;
     if (les_hosted_id(model) == 0) {
+        if (les_engine()) {
+            les_engine()->other_context(model, lctx);
+        }
         return true;
     }
     const struct les_host * host = les_streamed(model, &id);
@@ -356,6 +366,9 @@ void les_model_report(struct les_model * model) {
 
 void les_hook_model_free(const struct llama_model * model) {
     const uintptr_t id = les_hosted_id(model);
+    if (id == 0 && les_engine()) {
+        les_engine()->other_free(model);
+    }
     const struct les_host * host = id ? les_engine() : NULL;
     struct les_told told;
     const bool known = host && les_tell(host, id, &told);

@@ -89,9 +89,14 @@ struct les_host {
     int32_t (*set_budget)(uintptr_t model, int64_t bytes);
     int32_t (*set_slots)(uintptr_t model, int32_t slots); // as in les_options
     int32_t (*pressure)(uintptr_t model, int32_t level);
+
+    // A model that is not streamed, of a file with this path, was loaded while there is an engine; it has a context; it is freed.
+    void (*other_loaded )(const struct llama_model * model, const char * path);
+    void (*other_context)(const struct llama_model * model, struct llama_context * lctx);
+    void (*other_free   )(const struct llama_model * model);
 };
 
-#define LES_HOST_ABI 1
+#define LES_HOST_ABI 2
 
 // Makes this the engine of the process; the table is copied. Returns 0, or -1 where there is another one or the table is of
 // another version.
