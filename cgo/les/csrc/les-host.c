@@ -285,7 +285,7 @@ bool les_hook_load_begin(const char * path, struct llama_model_params * params, 
     if (options.mode == LES_MODE_OFF) {
         return true;
     }
-    const struct les_look look = les_look_at(path);
+    const struct les_look look = les_look_again(path);
     if (look.experts == 0) {
         return true;
     }
@@ -373,6 +373,12 @@ void les_hook_model_free(const struct llama_model * model) {
     struct les_told told;
     const bool known = host && les_tell(host, id, &told);
     les_hosted_end(model, known ? &told : NULL);
+    struct les_told other = { 0 };
+    while (known && les_hosted_next(&other) && other.model) {
+        if (les_tell(host, les_hosted_id(other.model), &other)) {
+            les_hosted_mark(other.model, other.stats.lookups);
+        }
+    }
     les_l.freeing = host != NULL;
     if (host) {
         host->model_free(id);

@@ -8,6 +8,7 @@
 struct les_hosted {
     struct les_told     told; // without a model once that is freed
     uintptr_t           id;
+    int64_t             mark; // lookups when another model ended, 0 if none did
     struct les_hosted * next; // loaded later
 };
 
@@ -61,15 +62,19 @@ static void les_name(char * name, size_t size, const char * path) {
     }
 }
 
+static void les_forget_past(void) {
+    for (struct les_hosted * past; (past = les_find(NULL));) {
+        les_unlink(past);
+    }
+}
+
 bool les_hosted_add(const struct llama_model * model, uintptr_t id, const char * path) {
     struct les_hosted * added = calloc(1, sizeof(*added));
     if (!added) {
         return false;
     }
     les_lock(&les_m.lock);
-    for (struct les_hosted * past; (past = les_find(NULL));) {
-        les_unlink(past);
-    }
+    les_forget_past();
     added->id         = id;
     added->told.model = model;
     added->told.load  = ++les_m.loads;
@@ -94,12 +99,24 @@ uintptr_t les_hosted_id(const struct llama_model * model) {
 void les_hosted_end(const struct llama_model * model, const struct les_told * told) {
     les_lock(&les_m.lock);
     struct les_hosted * h = les_find(model);
+    if (h && told && told->stats.lookups != h->mark) {
+        les_forget_past();
+    }
     if (h && told) {
         h->told.model = NULL;
         h->told.plan  = told->plan;
         h->told.stats = told->stats;
     } else if (h) {
         les_unlink(h);
+    }
+    les_unlock(&les_m.lock);
+}
+
+void les_hosted_mark(const struct llama_model * model, int64_t lookups) {
+    les_lock(&les_m.lock);
+    struct les_hosted * h = les_find(model);
+    if (h) {
+        h->mark = lookups;
     }
     les_unlock(&les_m.lock);
 }

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 struct les_flag les_report_flag(int32_t i) {
@@ -84,14 +85,20 @@ static struct les_metric les_metric_of(const struct les_told * told, size_t i) {
     return metrics[i];
 }
 
-// Several models at once are told apart by a label.
+// Several models at once are told apart by a label, which stays: names of series must not change while the process lives.
+static _Atomic bool les_labels;
+
 static void les_add_metrics(struct les_text * t, const struct les_told * told, size_t n) {
+    if (n > 1) {
+        atomic_store_explicit(&les_labels, true, memory_order_relaxed);
+    }
+    const bool labels = atomic_load_explicit(&les_labels, memory_order_relaxed);
     for (size_t i = 0; i < LES_N_METRICS && n > 0; i++) {
         const struct les_metric first = les_metric_of(told, i);
         les_text_add(t, "# HELP llamacpp:les_%s %s\n# TYPE llamacpp:les_%s %s\n", first.name, first.help, first.name, first.type);
         for (size_t k = 0; k < n; k++) {
             les_text_add(t, "llamacpp:les_%s", first.name);
-            if (n > 1) {
+            if (labels) {
                 les_text_add(t, "{model=\"%s\"}", told[k].name);
             }
             les_text_add(t, " %.17g\n", les_metric_of(&told[k], i).value);

@@ -26,8 +26,8 @@ LES_API struct les_flag les_report_flag(int32_t i);
 
 // The functions below write no more than size bytes, the end included, and return the length of the whole text.
 
-// What the streamed models of this process did, in the text format of Prometheus; nothing where there was none. Of several, each
-// line has a label with the model's name.
+// What the streamed models of this process did, in the text format of Prometheus; nothing where there was none. From the first
+// time on that several are told of, each line has a label with the model's name.
 LES_API size_t les_report_metrics(char * text, size_t size);
 
 // The plan of the model that was loaded first, with what it was worth so far, as a JSON object; "others" are those loaded later.

@@ -5,6 +5,8 @@
 #include "les-fit.h"
 #include "les-option.h"
 
+#include "gguf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,12 +117,37 @@ static void test_override_of_an_expert_tensor_is_found(void) {
     CHECK(!les_override_hits("attn_q", 4) && !les_override_hits("ffn_up_shexp", 4) && !les_override_hits("(", 4));
 }
 
+static void write_model(const char * path, uint32_t experts, bool longer) {
+    struct gguf_context * gguf = gguf_init_empty();
+    gguf_set_val_str(gguf, "general.architecture", "moe");
+    gguf_set_val_u32(gguf, "moe.expert_count", experts);
+    if (longer) {
+        gguf_set_val_u32(gguf, "moe.block_count", 4);
+    }
+    CHECK(gguf_write_to_file(gguf, path, true));
+    gguf_free(gguf);
+}
+
+static void test_metadata_are_read_once_for_a_load(void) {
+    char path[] = "test-les-look-XXXXXX";
+    const int handle = mkstemp(path);
+    CHECK(handle >= 0 && close(handle) == 0);
+    write_model(path, 8, false);
+    CHECK(les_look_at(path).experts == 8);
+    write_model(path, 9, false); // as nobody does between the two: it tells a reading from what was kept
+    CHECK(les_look_again(path).experts == 8 && les_look_at(path).experts == 9);
+    write_model(path, 10, true);
+    CHECK(les_look_again(path).experts == 10 && les_look_again(path).blocks == 4);
+    CHECK(unlink(path) == 0 && !les_look_again(path).read && !les_look_again("").read);
+}
+
 int main(void) {
     RUN(test_nothing_given_is_auto);
     RUN(test_process_wins_over_environment);
     RUN(test_refusals_change_nothing);
     RUN(test_least_limit_of_all_groups_above_counts);
     RUN(test_override_of_an_expert_tensor_is_found);
+    RUN(test_metadata_are_read_once_for_a_load);
     puts("ok");
     return 0;
 }
