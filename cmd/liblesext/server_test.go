@@ -140,11 +140,16 @@ func (s *server) metrics(t *testing.T) (lines string) {
 
 // lesPlan is what /props and POST /les say.
 type lesPlan struct {
-	LES    string `json:"les"`
-	Model  string
-	Slots  int
-	Floor  int `json:"floor_slots"`
-	Others []lesPlan
+	LES        string `json:"les"`
+	Model      string
+	Slots      int
+	Floor      int   `json:"floor_slots"`
+	Budget     int64 `json:"budget_bytes"`
+	Total      int64 `json:"plan_bytes"`
+	FloorBytes int64 `json:"floor_bytes"`
+	Process    int64 `json:"process_bytes"`
+	SlotsBytes int64 `json:"slots_bytes"`
+	Others     []lesPlan
 }
 
 func (s *server) props(t *testing.T) (p struct {
@@ -169,7 +174,9 @@ func TestRouteRefusesWhatItCannotRead(t *testing.T) {
 		{`null`, "want"},
 		{`[{"slots": 1}]`, "want"},
 		{`{"slots": 1, "budget": "1G"}`, "want"},
-		{`{"slots\u0000": 1}`, "want"},
+		{`{"slots\u0000": 1}`, `unknown key "slots\u0000"`},
+		{`{"slot": 1}`, `unknown key "slot"`},
+		{`{"slots": 1, "lanes": 2}`, `unknown key "lanes"`},
 		{`{"slots": 1, "slots": 2}`, "twice"},
 		{`{"slots": "\":\"", "slots": 2}`, "twice"},
 		{`{"slots": {"slots": 1}}`, "inside"},
@@ -193,8 +200,16 @@ func TestRouteRefusesWhatItCannotRead(t *testing.T) {
 			t.Errorf("%s: %d %s", test.body, status, answer)
 		}
 	}
-	if after := s.props(t).LES; after.Slots != before.Slots {
-		t.Errorf("%d slots, %d before what was refused", after.Slots, before.Slots)
+	if reply, err := http.Post(s.base+"/les", "application/json", nil); err != nil || reply.StatusCode != http.StatusBadRequest {
+		t.Errorf("an empty body: %+v %v", reply, err)
+	} else if text, err := io.ReadAll(reply.Body); err != nil || !strings.Contains(string(text), "the body is empty; {} changes nothing") {
+		t.Errorf("an empty body: %s %v", text, err)
+	}
+	var after, same lesPlan
+	s.want(t, "/les", nil, &after) // GET
+	s.want(t, "/les", map[string]any{}, &same)
+	if after.Slots != before.Slots || after.LES != "on" || same.Slots != before.Slots {
+		t.Errorf("%+v, %+v; %d slots before what was refused", after, same, before.Slots)
 	}
 	for _, body := range []string{`{"slots": 0}`, `{"slots": "2", "model": "les-ref.gguf"}`, `{"model": "another", "slots": "floor"}`} {
 		if status, answer := s.send(t, "/les", body); status != http.StatusOK {
@@ -207,20 +222,51 @@ func TestMetricsStayWhileTheServerSleeps(t *testing.T) {
 	s := startServer(t, "LES_SLOTS=1", "-m", model, "-c", "256", "-np", "1", "--metrics", "--sleep-idle-seconds", "1")
 	complete(t, s.base, "func main() {")
 	awake := s.metrics(t)
-	for begin := time.Now(); !s.props(t).Sleeping; time.Sleep(50 * time.Millisecond) {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatal("the server does not sleep")
-		}
-	}
+	awaitSleep(t, s)
 	if asleep := s.metrics(t); asleep != awake || awake == "" {
 		t.Errorf("awake:\n%s\nasleep:\n%s", awake, asleep)
 	}
-	if status, answer := s.send(t, "/les", `{"slots": 0}`); status != http.StatusBadRequest {
+	if status, answer := s.send(t, "/les", `{"slots": 0}`); status != http.StatusBadRequest || !strings.Contains(string(answer), "the server sleeps") {
 		t.Errorf("%d %s", status, answer)
 	}
 	complete(t, s.base, "func main() {")
 	if again := s.metrics(t); again == awake || strings.Count(again, "\n") != strings.Count(awake, "\n") {
 		t.Errorf("after waking up:\n%s", again)
+	}
+}
+
+// awaitSleep waits until a server sleeps.
+func awaitSleep(t *testing.T, s *server) {
+	t.Helper()
+	for begin := time.Now(); !s.props(t).Sleeping; time.Sleep(50 * time.Millisecond) {
+		if time.Since(begin) > 30*time.Second {
+			t.Fatal("the server does not sleep")
+		}
+	}
+}
+
+// A drafter that nobody drafts with is freed at the start; names of series must not
+// depend on whether the server sleeps.
+func TestSeriesKeepTheirNamesWhileTheServerSleeps(t *testing.T) {
+	names := func(s *server) (list string) {
+		for line := range strings.Lines(s.metrics(t)) {
+			list += strings.Fields(line)[0] + "\n"
+		}
+		return list
+	}
+	for _, test := range []struct {
+		args  []string
+		lines int
+	}{{nil, 22}, {[]string{"--spec-type", "draft-simple"}, 44}} {
+		s := startServer(t, "LES_SLOTS=1", append(test.args, "-m", model, "-md", model, "-c", "256", "-np", "1", "--metrics", "--sleep-idle-seconds", "1")...)
+		complete(t, s.base, "func main() {")
+		awake := names(s)
+		awaitSleep(t, s)
+		asleep := names(s)
+		complete(t, s.base, "func main() {")
+		if again := names(s); asleep != awake || again != awake || strings.Count(awake, "\n") != test.lines {
+			t.Errorf("%v: awake:\n%s\nasleep:\n%s\nawake again:\n%s", test.args, awake, asleep, again)
+		}
 	}
 }
 

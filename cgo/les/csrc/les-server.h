@@ -20,7 +20,8 @@ inline std::string les_text_of(size_t (*report)(char *, size_t)) {
 }
 
 // Bounds what the server keeps of earlier prompts by default, which is more than a budget for the whole process has room for:
-// a sixteenth of it, and two checkpoints of each sequence. Other numbers than the defaults are taken as they are.
+// a sixteenth of it, and two checkpoints of each sequence. Other numbers than the defaults are taken as they are. Both are chosen,
+// not measured: slots lose at most a sixteenth to prompts that may never come again.
 template <typename Params>
 void les_bound_caches(Params & params) {
     const Params defaults{};
@@ -46,8 +47,11 @@ Json les_parse_body(const std::string & text) {
     Json   body;
     size_t keys = 0;
     bool   in_string = false;
+    if (text.empty()) {
+        throw std::invalid_argument("the body is empty; {} changes nothing, and the answer is the plan");
+    }
     try {
-        body = Json::parse(text.empty() ? "{}" : text);
+        body = Json::parse(text);
     } catch (const std::exception & e) {
         throw std::invalid_argument(std::string("the body is not JSON: ") + e.what());
     }
@@ -82,8 +86,11 @@ template <typename Json, typename Names>
 const llama_model * les_meant(const Json & body, const Names & names, bool routed) {
     les_told told[LES_N_TOLD];
     const size_t n = les_host_told(told, LES_N_TOLD);
-    if (n == 0 || !told[0].model) {
+    if (n == 0) {
         throw std::invalid_argument("no model of this process is streamed");
+    }
+    if (!told[0].model) {
+        throw std::invalid_argument("the server sleeps, and has no model and no pool; the next request for tokens wakes it");
     }
     if (!body.contains("model")) {
         return told[0].model;
@@ -109,9 +116,14 @@ const llama_model * les_meant(const Json & body, const Names & names, bool route
 // streamed models "model" names one. The answer is the plan.
 template <typename Result, typename Json, typename Names>
 std::unique_ptr<Result> les_change(const Json & body, const Names & names, bool routed) {
-    const size_t sizes = body.contains("budget") + body.contains("slots");
-    if (!body.is_object() || sizes > 1 || body.size() != sizes + body.contains("model")) {
+    if (!body.is_object() || (body.contains("budget") && body.contains("slots"))) {
         throw std::invalid_argument("want {\"budget\": SIZE} or {\"slots\": NUMBER}");
+    }
+    for (const auto & entry : body.items()) {
+        const std::string key = entry.key();
+        if (key != "budget" && key != "slots" && key != "model") {
+            throw std::invalid_argument("unknown key " + Json(key).dump() + ": want {\"budget\": SIZE} or {\"slots\": NUMBER}");
+        }
     }
     const llama_model * model = les_meant(body, names, routed);
     for (const char * name : { "budget", "slots" }) {
@@ -124,14 +136,23 @@ std::unique_ptr<Result> les_change(const Json & body, const Names & names, bool 
     return result;
 }
 
-// The handler of that route. A router has a way to pass it on.
-template <typename Result, typename Json, typename Request, typename Params, typename Pass>
-auto les_changer(const Params & params, const Pass & pass) {
-    return [names = params.model_alias, routed = std::getenv("LLAMA_SERVER_ROUTER_PORT") != nullptr, pass](const Request & request) {
+// Adds the routes: GET /les answers with the plan. A router, which has ways to pass requests on, has no model of its own.
+template <typename Result, typename Json, typename Request, typename Http, typename Wrap, typename Params, typename Router>
+void les_add_routes(Http & http, const Wrap & wrap, const Params & params, const Router * router) {
+    const bool routed = std::getenv("LLAMA_SERVER_ROUTER_PORT") != nullptr;
+    http.post("/les", wrap([names = params.model_alias, routed, router](const Request & request) {
         const Json body = les_parse_body<Json>(request.body);
-        if (pass && !body.contains("model")) {
+        if (router && !body.contains("model")) {
             throw std::invalid_argument("model: its name is missing, and there are several");
         }
-        return pass ? pass(request) : les_change<Result>(body, names, routed);
-    };
+        return router ? router->proxy_post(request) : les_change<Result>(body, names, routed);
+    }));
+    http.get("/les", wrap([router](const Request & request) {
+        if (router) {
+            return router->proxy_get(request);
+        }
+        auto result  = std::make_unique<Result>();
+        result->data = les_text_of(les_report_plan);
+        return result;
+    }));
 }
