@@ -58,6 +58,16 @@ func printed(t *testing.T, results *regexp.Regexp, variable, program string, arg
 	return result{}
 }
 
+// llama.cpp's log has a thread of its own, which programs do not wait for at their end.
+func TestReasonOfARefusalIsNotLost(t *testing.T) {
+	for i := range 20 {
+		r := run(t, []string{"LES_BUDGET=16M"}, filepath.Join(binDir(t), "llama-completion"), "-m", model, "-p", "a", "-n", "1", "-no-cnv", "-c", "256")
+		if r.code == 0 || !strings.Contains(r.stderr, "below the floor") {
+			t.Fatalf("run %d: exit code %d, %s", i, r.code, r.stderr)
+		}
+	}
+}
+
 // The longest context that fits the machine, which llama.cpp takes, has nothing to do with a budget.
 func TestContextThatNobodyAskedForIsBounded(t *testing.T) {
 	program := filepath.Join(binDir(t), "llama-completion")

@@ -8,6 +8,7 @@
 #include "les-server.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,12 +35,34 @@ void les_add_options(Add & add) {
     }
 }
 
+// the log
+
+struct common_log;
+common_log * common_log_main();
+void         common_log_pause(common_log * log);
+
+// The log of common has a thread of its own, which no program but llama-server waits for at its end: the reason why a model is
+// refused would be lost. Not on Windows, where threads are gone before the handlers of a library run.
+inline void les_write_log_at_exit() {
+#ifndef _WIN32
+    static bool done = false;
+    les_options options;
+    if (done || (!les_options_now(&options) && options.mode == LES_MODE_OFF)) {
+        return;
+    }
+    done = true;
+    common_log_main(); // is there before the handler, so that it is longer
+    std::atexit([] { common_log_pause(common_log_main()); });
+#endif
+}
+
 // contexts
 
 // Chooses the length of a context that nobody has asked for. llama.cpp would take what the model was trained for, and makes that
 // less only for the memory of devices, of which streaming uses none; -c 0, which sets no least length, still asks for it.
 template <typename Params>
 void les_choose_context(Params & params) {
+    les_write_log_at_exit();
     if (params.n_ctx != 0 || static_cast<uint32_t>(params.fit_params_min_ctx) == UINT32_MAX) {
         return;
     }
