@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
@@ -92,6 +93,10 @@ func runInspect(c *cli.Context) error {
 	return nil
 }
 
+// dependentDrafters are the architectures of which llama.cpp makes no context
+// without that of another model, unless the file has embeddings and output itself.
+var dependentDrafters = []string{"dflash", "eagle3", "gemma4-assistant"}
+
 // inspect reads the metadata, and lets llama.cpp plan the model without
 // loading it.
 func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
@@ -102,6 +107,10 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 	}
 	defer model.Close()
 	lctx, err := llama.NewContext(model, llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1})
+	if err != nil && slices.Contains(dependentDrafters, file.Arch) {
+		return nil, fmt.Errorf("%s: is a drafter (%s) that computes with weights of the model it drafts for, so there is no plan for it alone; "+
+			"lescli run -m MODEL --draft %[1]s --verbose shows what both take", path, file.Arch)
+	}
 	if err != nil {
 		return nil, err
 	}
