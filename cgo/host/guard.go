@@ -12,11 +12,17 @@ import (
 // states of prompts, for example. The guard looks what the process holds, and
 // slots make room for what it has outgrown its budget by.
 const (
+	// guardEvery: a look took 77 to 324 us on two busy cores, with 3 GiB in memory as
+	// with none, so ten a second cost at most 0.3 % of one core.
 	guardEvery = 100 * time.Millisecond
 	// guardSpare is what is made room for beyond what is missing, so that not every
-	// look takes slots away; twice as much must be free before slots come back.
+	// look takes slots away; twice as much must be free before slots come back. It is
+	// chosen, not measured: more than half of the 114 MiB by which a server with
+	// 8 clients and 4 GiB was seen to outgrow its plan, so that two steps reached that.
 	guardSpareBytes = 64 << 20
-	// guardPatience is how many looks in turn must find room before slots come back.
+	// guardPatience is how many looks in turn must find room before slots come back:
+	// half a minute. It is chosen, not measured: slots that come back are read again, and
+	// what llama-server holds for a request goes with the request.
 	guardPatience = 300
 )
 
