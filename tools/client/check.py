@@ -46,7 +46,8 @@ def arguments():
     return p.parse_args()
 
 
-# How long the server keeps a connection that nobody uses, and a little more; and how many of its threads come and go.
+# How long the server keeps a connection that nobody uses, and a little more; and how many threads Go's runtime may add in a
+# load: it keeps every one that it needed while others were in reads. Threads of the server itself stay as many as they were.
 KEPT_SECONDS = 7
 THREADS_MORE = 6
 

@@ -6,6 +6,7 @@ names of three in the cache of downloads (LLAMA_CACHE), and drafts are made by i
 
 import os
 import pathlib
+import shutil
 import struct
 import zlib
 
@@ -19,6 +20,7 @@ CACHED = {
     "ggml-org/test-model-stories260K-infill": "stories260K-infill-F32.gguf",
 }
 COMMIT = "0" * 40
+TEMPORARY = pathlib.Path("tmp")  # where upstream's tests put their files
 
 
 def fill_cache(folder):
@@ -77,4 +79,8 @@ def pytest_configure(config):
     utils.download_file = download_here
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     fill_cache(pathlib.Path(os.environ["LLAMA_CACHE"]))
-    pathlib.Path("tmp").mkdir(exist_ok=True)  # where upstream's tests put their files
+    TEMPORARY.mkdir(exist_ok=True)
+
+
+def pytest_unconfigure(config):
+    shutil.rmtree(TEMPORARY, ignore_errors=True)
