@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds LES for HarmonyOS: libllama for arm64-v8a, with the C side of LES in it,
-# in the layout that a module of DevEco Studio takes.
+# Builds LES for HarmonyOS: libllama and the engine for arm64-v8a, in the layout that
+# a module of DevEco Studio takes.
 #
 #   scripts/build-harmonyos.sh [--dry-run] [--out DIR]
 #
@@ -12,9 +12,9 @@
 # which the SDK's toolchain file names.
 #
 # Go has no port to this system. The engine is built as for Linux, against the C
-# library of the SDK, which is musl; musl refuses to open what Go builds, as a library
-# or in the app's own, and whether this system's does has not been seen
-# (docs/PLATFORMS.md).
+# library of the SDK, which is musl, with two files of Go's runtime changed so that
+# musl opens it (lib/go-musl-overlay.sh): seen with musl's own release on arm64, not on
+# a phone (docs/PLATFORMS.md).
 #
 # Environment: OHOS_SDK_HOME, LES_JOBS (one per processor).
 set -euo pipefail
@@ -68,7 +68,8 @@ build_libraries() {
         -DOHOS_ARCH=arm64-v8a -DOHOS_PLATFORM=OHOS -DOHOS_STL=c++_shared \
         -DCMAKE_C_FLAGS=-D_GNU_SOURCE -DCMAKE_CXX_FLAGS=-D_GNU_SOURCE \
         "${mobile_cmake[@]}" -DGGML_CPU_ARM_ARCH=armv8.2-a+dotprod
-    run env GOOS=linux GOARCH=arm64 "CC=$sdk/native/llvm/bin/clang" "CXX=$sdk/native/llvm/bin/clang++" \
+    run scripts/lib/go-musl-overlay.sh "$out/go"
+    run env GOOS=linux GOARCH=arm64 "GOFLAGS='-overlay=$out/go/overlay.json'" "CC=$sdk/native/llvm/bin/clang" "CXX=$sdk/native/llvm/bin/clang++" \
         "CGO_CFLAGS=-O2 $flags" "CGO_CXXFLAGS=-O2 $flags" "CGO_LDFLAGS=$flags" \
         "$programs/cmake" --build "$build" --parallel "$jobs" --target llama ggml lesext
 }

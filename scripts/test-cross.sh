@@ -6,7 +6,9 @@
 #
 #   scripts/test-cross.sh arm64      linux/arm64: gcc-aarch64-linux-gnu, g++-aarch64-linux-gnu, qemu-user
 #   scripts/test-cross.sh windows    windows/amd64: g++-mingw-w64-x86-64-posix, wine
-#   scripts/test-cross.sh macos      the C side and pure Go for macOS, compiled only: zig (PyPI: ziglang), as $ZIG
+#   scripts/test-cross.sh musl       linux/arm64 with musl, as HarmonyOS has it: zig (PyPI: ziglang) as $ZIG, qemu-user,
+#                                    and $LES_MUSL_ROOT/lib/ld-musl-aarch64.so.1 (Debian's musl for arm64)
+#   scripts/test-cross.sh macos      macOS, linked and not run: zig as $ZIG
 #
 # Environment: LES_JOBS (1), LES_ARM_ARCH (armv8.2-a+dotprod; armv8-a and
 # armv8.6-a+dotprod+i8mm are the others that matter), LES_CROSS_CPU (max; a processor
@@ -118,7 +120,8 @@ arm64() {
     ! does upstream || upstream "${emulator[@]}"
     ! does csrc || c_tests arm64 "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" "-DGGML_CPU_ARM_ARCH=$arm_arch"
     does test || return 0
-    export QEMU_CPU=$cpu QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+    # Threads that spin for each other take the emulator four times as long.
+    export QEMU_CPU=$cpu QEMU_LD_PREFIX=/usr/aarch64-linux-gnu OMP_WAIT_POLICY=passive
     local execute=()
     if ! kernel_runs_arm64; then
         echo "test-cross: tests that start programs will fail: the kernel starts none of arm64"
@@ -185,27 +188,57 @@ runtime_libraries() {
     done
 }
 
-macos() {
-    local zig=${ZIG:-zig} file target
+# zig_tools TARGET ARGUMENT...: compilers by the names that CMake and Go take. CMake's own lists of flags for a
+# system name some that zig's linker does not know.
+zig_tools() {
+    local zig=${ZIG:-zig} tool folder=$LES_BUILD_DIR/zig
     # shellcheck disable=SC2086
     $zig version >/dev/null || { echo "test-cross: missing: zig; \$ZIG may be 'python3 -m ziglang'" >&2; exit 1; }
-    scripts/llama.sh fetch
-    scripts/llama.sh apply
-    mkdir -p build-macos
-    for target in aarch64-macos x86_64-macos; do
-        for file in cgo/les/csrc/*.c; do
-            case $file in *-linux.c | *-windows.c) continue ;; esac
-            # shellcheck disable=SC2086
-            $zig cc -target "$target" -std=gnu11 -O1 -Wall -Wextra -Wno-unused-function -DGGML_USE_LES -Icgo/les/csrc \
-                -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include -Illama/llama.cpp/ggml/src -Illama/llama.cpp/ggml/src/ggml-cpu \
-                -c "$file" -o "build-macos/$target-$(basename "$file").o"
-        done
-        echo "test-cross: $target: the C side compiles"
+    mkdir -p "$folder"
+    for tool in cc c++; do
+        printf '#!/bin/sh\nexec %s %s -target %s "$@"\n' "$zig" "$tool" "$*" >"$folder/$tool"
+        chmod +x "$folder/$tool"
+    done
+    export CC=$folder/cc CXX=$folder/c++
+}
+
+# The engine is opened by dlopen: what scripts/lib/go-musl-overlay.sh changes of Go's runtime makes that work.
+musl() {
+    want qemu-aarch64 cmake go
+    [ -e "${LES_MUSL_ROOT:-}/lib/ld-musl-aarch64.so.1" ] || { echo "test-cross: missing: \$LES_MUSL_ROOT/lib/ld-musl-aarch64.so.1" >&2; exit 1; }
+    export LES_BUILD_DIR=$root/build-musl GOOS=linux GOARCH=arm64 CGO_ENABLED=1
+    zig_tools aarch64-linux-musl
+    export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DGGML_CPU_ARM_ARCH=$arm_arch $arguments"
+    LES_CMAKE_ARGS+=" -DCMAKE_C_FLAGS=-D_GNU_SOURCE -DCMAKE_CXX_FLAGS=-D_GNU_SOURCE"
+    local emulator=(qemu-aarch64 -cpu "${LES_CROSS_CPU:-max}" -L "$LES_MUSL_ROOT")
+    if does build; then
+        scripts/lib/go-musl-overlay.sh "$LES_BUILD_DIR/go"
+        GOFLAGS="-overlay=$LES_BUILD_DIR/go/overlay.json" scripts/build.sh lescli lesext
+    fi
+    ! does embed || embed "${emulator[@]}"
+}
+
+macos() {
+    local target
+    want cmake go
+    for target in aarch64-macos:arm64:arm64 x86_64-macos:amd64:x86_64; do
+        macos_link "${target%%:*}" "$(cut -d : -f 2 <<<"$target")" "${target##*:}"
+        echo "test-cross: ${target%%:*}: lescli and the engine are linked"
     done
 }
 
+# macos_link TARGET GOARCH PROCESSOR: without Apple's frameworks, of which zig has nothing to link with.
+macos_link() {
+    export LES_BUILD_DIR=$root/build-$1 GOOS=darwin GOARCH=$2 CGO_ENABLED=1
+    zig_tools "$1"
+    export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=$3 -DCMAKE_INSTALL_NAME_TOOL=/bin/true -DCMAKE_OSX_SYSROOT=/ \
+        -DGGML_METAL=OFF -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF $arguments"
+    scripts/build.sh lescli lesext
+    file "$LES_BUILD_DIR/bin/lescli" "$LES_BUILD_DIR/bin/liblesext-engine.dylib"
+}
+
 case ${1:-} in
-arm64 | windows | macos) "$1" ;;
+arm64 | windows | musl | macos) "$1" ;;
 *)
     sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p;}' "$0" >&2
     exit 2

@@ -226,7 +226,8 @@ harmonyos_commands() {
     prints "the toolchain file" "-DCMAKE_TOOLCHAIN_FILE=$OHOS_SDK_HOME/native/build/cmake/ohos.toolchain.cmake" -DOHOS_ARCH=arm64-v8a -DOHOS_PLATFORM=OHOS
     prints "CMake of the SDK, which knows the system" "$OHOS_SDK_HOME/native/build-tools/cmake/bin/cmake -S" "-DCMAKE_MAKE_PROGRAM=$OHOS_SDK_HOME/native/build-tools/cmake/bin/ninja"
     prints "GNU's extensions" -DCMAKE_C_FLAGS=-D_GNU_SOURCE -DCMAKE_CXX_FLAGS=-D_GNU_SOURCE
-    prints "Go as for Linux" GOOS=linux GOARCH=arm64 "--sysroot=$OHOS_SDK_HOME/native/sysroot" --target llama ggml lesext
+    prints "a runtime that musl opens" scripts/lib/go-musl-overlay.sh "$work/out/go"
+    prints "Go as for Linux" GOOS=linux GOARCH=arm64 "-overlay=$work/out/go/overlay.json" "--sysroot=$OHOS_SDK_HOME/native/sysroot" --target llama ggml lesext
 }
 
 options() {
@@ -260,6 +261,20 @@ page_size() {
     status=$?
 }
 
+# musl_overlay: the changes find their lines in this Go's runtime, which compiles with them, and say so where they do not.
+musl_overlay() {
+    local overlay=$root/scripts/lib/go-musl-overlay.sh
+    out=$("$overlay" "$work/overlay" 2>&1 && GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -overlay "$work/overlay/overlay.json" runtime 2>&1)
+    status=$?
+    that "a runtime that musl opens compiles" [ "$status" -eq 0 ]
+    mkdir -p "$work/goroot/src/runtime"
+    echo 'GLOBL runtime·tls_g+0(SB), TLSBSS, $16' >"$work/goroot/src/runtime/tls_arm64.s"
+    fake go "echo $work/goroot"
+    out=$(PATH=$tools:$PATH "$overlay" "$work/overlay" 2>&1)
+    status=$?
+    that "a runtime that is another one" ended_with 1 'tls_arm64.s is not as in Go'
+}
+
 # What the scripts copy of this directory is there.
 sources() {
     local file
@@ -277,6 +292,7 @@ harmonyos_prerequisites
 harmonyos_commands
 options
 page_sizes
+musl_overlay
 sources
 printf 'test-mobile: %d passed, %d failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ]
