@@ -64,7 +64,11 @@ embed() {
     [ ! -e "$lescli.exe" ] || lescli=$lescli.exe
     "$CC" -std=c99 -O1 examples/embed/main.c -Icmd/liblesext/csrc -Illama/llama.cpp/include -Illama/llama.cpp/ggml/include \
         "-L$bin" -llesext -lllama -lggml -lggml-base "-Wl,-rpath,\$ORIGIN" "-Wl,-rpath-link,$bin" -o "$bin/embed.exe"
-    "$@" "$lescli" run -m "$model" --les off -p "$prompt" -n 24 --temp 0 2>/dev/null | tr -d '\r' >"$bin/embed.want"
+    if [ -e "$lescli" ]; then
+        "$@" "$lescli" run -m "$model" --les off -p "$prompt" -n 24 --temp 0 2>/dev/null | tr -d '\r' >"$bin/embed.want"
+    else # every expert has a slot
+        "$@" "$bin/embed.exe" "$model" 4294967296 "$prompt" 2>/dev/null >"$bin/embed.want"
+    fi
     "$@" "$bin/embed.exe" "$model" 104857600 "$prompt" 2>"$bin/embed.report" | tr -d '\r' >"$bin/embed.got"
     cat "$bin/embed.report"
     cmp "$bin/embed.want" "$bin/embed.got"
@@ -213,7 +217,7 @@ musl() {
     local emulator=(qemu-aarch64 -cpu "${LES_CROSS_CPU:-max}" -L "$LES_MUSL_ROOT")
     if does build; then
         scripts/lib/go-musl-overlay.sh "$LES_BUILD_DIR/go"
-        GOFLAGS="-overlay=$LES_BUILD_DIR/go/overlay.json" scripts/build.sh lescli lesext
+        GOFLAGS="-overlay=$LES_BUILD_DIR/go/overlay.json" scripts/build.sh llama lesext
     fi
     ! does embed || embed "${emulator[@]}"
 }
@@ -227,11 +231,13 @@ macos() {
     done
 }
 
-# macos_link TARGET GOARCH PROCESSOR: without Apple's frameworks, of which zig has nothing to link with.
+# macos_link TARGET GOARCH PROCESSOR: without Apple's frameworks, of which zig has nothing to link with, and without
+# optimization, as nothing is run.
 macos_link() {
     export LES_BUILD_DIR=$root/build-$1 GOOS=darwin GOARCH=$2 CGO_ENABLED=1
-    zig_tools "$1"
+    zig_tools "$1" -fno-sanitize=undefined
     export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=$3 -DCMAKE_INSTALL_NAME_TOOL=/bin/true -DCMAKE_OSX_SYSROOT=/ \
+        -DCMAKE_C_FLAGS_RELEASE=-O0 -DCMAKE_CXX_FLAGS_RELEASE=-O0 \
         -DGGML_METAL=OFF -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF $arguments"
     scripts/build.sh lescli lesext
     file "$LES_BUILD_DIR/bin/lescli" "$LES_BUILD_DIR/bin/liblesext-engine.dylib"
