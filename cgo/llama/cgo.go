@@ -12,7 +12,6 @@ package llama
 #cgo CFLAGS: -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include
 #cgo CXXFLAGS: -std=c++17 -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include -I${SRCDIR}/../../llama/llama.cpp/src
 #cgo LDFLAGS: -L${SRCDIR}/../../build/bin -lllama -lggml -lggml-base -Wl,-rpath,$ORIGIN -Wl,-rpath,${SRCDIR}/../../build/bin
-#cgo !android LDFLAGS: -lggml-cpu
 #include <stdlib.h>
 #include "llama.h"
 */

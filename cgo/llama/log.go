@@ -45,6 +45,10 @@ func Init() {
 	initOnce.Do(func() {
 		C.les_llama_log_install()
 		C.llama_backend_init()
+		// Where kernels are libraries of their own, none is there yet: the best for this processor is opened.
+		if C.ggml_backend_reg_count() == 0 {
+			C.ggml_backend_load_all()
+		}
 	})
 }
 
