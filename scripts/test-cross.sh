@@ -231,11 +231,22 @@ macos() {
     done
 }
 
+# apple_stub FILE INSTALLED: a library without symbols, for what Go names when it links and needs nothing of.
+apple_stub() {
+    mkdir -p "$(dirname "$1")"
+    printf -- '--- !tapi-tbd\ntbd-version: 4\ntargets: [ arm64-macos, x86_64-macos ]\ninstall-name: %s\nexports: []\n...\n' "$2" >"$1"
+}
+
 # macos_link TARGET GOARCH PROCESSOR: without Apple's frameworks, of which zig has nothing to link with, and without
 # optimization, as nothing is run.
 macos_link() {
     export LES_BUILD_DIR=$root/build-$1 GOOS=darwin GOARCH=$2 CGO_ENABLED=1
-    zig_tools "$1" -fno-sanitize=undefined
+    local stubs=$LES_BUILD_DIR/zig/stubs name
+    apple_stub "$stubs/libresolv.tbd" /usr/lib/libresolv.9.dylib
+    for name in CoreFoundation Security; do
+        apple_stub "$stubs/$name.framework/$name.tbd" "/System/Library/Frameworks/$name.framework/Versions/A/$name"
+    done
+    zig_tools "$1" -fno-sanitize=undefined "-L$stubs" "-F$stubs"
     export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=$3 -DCMAKE_INSTALL_NAME_TOOL=/bin/true -DCMAKE_OSX_SYSROOT=/ \
         -DCMAKE_C_FLAGS_RELEASE=-O0 -DCMAKE_CXX_FLAGS_RELEASE=-O0 \
         -DGGML_METAL=OFF -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF $arguments"
