@@ -234,7 +234,8 @@ func positive(value float64) float64 {
 
 // writeBenchHTML writes the report as one page that needs nothing else.
 func writeBenchHTML(name string, r *benchReport) error {
-	page, err := template.New("bench").Funcs(template.FuncMap{"size": formatSize}).Parse(benchTemplate)
+	rate := func(bytesPerSecond float64) string { return formatSize(int64(bytesPerSecond)) + "/s" }
+	page, err := template.New("bench").Funcs(template.FuncMap{"size": formatSize, "rate": rate}).Parse(benchTemplate)
 	if err != nil {
 		return err
 	}
