@@ -186,6 +186,8 @@ func TestRouteRefusesWhatItCannotRead(t *testing.T) {
 		{`{"slots": 4294967297}`, "slots: "},
 		{`{"slots": 1.5}`, "slots: "},
 		{`{"slots": true}`, "slots: "},
+		{`{"slots": [1]}`, "slots: is a list"},
+		{`{"slots": ` + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000) + "}", "slots: is a list"},
 		{`{"budget": 1e300}`, "budget: "},
 		{`{"budget": -1}`, "budget: "},
 		{`{"budget": 0}`, "budget: "},
