@@ -52,6 +52,7 @@ type model struct {
 	available int64 // memory there was before the load
 	streamed  *les.Streamed
 	counts    Counts
+	name      string // of its file
 	log       journal
 
 	mu     sync.Mutex  // contexts may be made by several threads; guards what follows
@@ -63,7 +64,6 @@ type model struct {
 	outgrown    outgrown // since somebody last changed the pool
 	outgrewTold bool
 
-	name    string // of its file
 	leader  *model // whose plan counts this one, nil for the first of the process
 	counted int64  // by the leader
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -67,20 +68,41 @@ func (c *company) loaded(id uintptr, path string) {
 // context has the first context of a resident model counted. Whether there are
 // further ones at the same time is not known.
 func (c *company) context(id uintptr, memory llama.Memory) {
-	c.mu.Lock()
-	r := c.resident[id]
-	c.mu.Unlock()
-	leader := c.leader()
-	if r == nil || leader == nil || r.leader != nil {
-		return
-	}
 	bytes := memory.ModelBytes + memory.ContextBytes + memory.ComputeBytes
-	what := fmt.Sprintf("%s takes weights %s + kv %s + compute %s", r.name, mib(memory.ModelBytes), mib(memory.ContextBytes), mib(memory.ComputeBytes))
-	if err := leader.account(bytes, what); err != nil {
-		leader.log.printf(levelWarn, "%s, for which the plan has no room: %v", what, err)
+	r := c.claim(id, bytes)
+	if r == nil {
 		return
 	}
-	r.leader, r.counted = leader, bytes
+	what := fmt.Sprintf("%s takes weights %s + kv %s + compute %s", r.name, mib(memory.ModelBytes), mib(memory.ContextBytes), mib(memory.ComputeBytes))
+	leader := r.leader
+	counted, err := leader.account(bytes)
+	if err == nil {
+		leader.log.printf(levelWarn, "%s; %s", what, counted)
+		return
+	}
+	c.disclaim(r)
+	if !errors.Is(err, errNoContext) {
+		leader.log.printf(levelWarn, "%s, for which the plan has no room: %v", what, err)
+	}
+}
+
+// claim takes a resident model that nobody counts for the leader. Of threads that
+// make contexts of it at once, one gets it, the others nil.
+func (c *company) claim(id uintptr, bytes int64) *resident {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.resident[id]
+	if r == nil || r.leader != nil || len(c.streamed) == 0 {
+		return nil
+	}
+	r.leader, r.counted = c.streamed[0], bytes
+	return r
+}
+
+func (c *company) disclaim(r *resident) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.leader = nil
 }
 
 func (c *company) free(id uintptr) {
@@ -89,7 +111,7 @@ func (c *company) free(id uintptr) {
 	delete(c.resident, id)
 	c.mu.Unlock()
 	if r != nil && r.leader != nil {
-		r.leader.release(r.counted)
+		r.leader.release(r.counted, r.name, &r.leader.log)
 	}
 }
 
@@ -114,9 +136,14 @@ func (m *model) follow(config *les.Config) error {
 	bytes := p.Dense + p.KV + p.Compute + p.Work + p.Slots
 	what := fmt.Sprintf("%s takes weights %s + kv %s + compute %s + slots %s (%d for %d experts)",
 		m.name, mib(p.Dense), mib(p.KV), mib(p.Compute+p.Work), mib(p.Slots), p.SlotCount, p.All)
-	if err := leader.account(bytes, what); err != nil {
+	counted, err := leader.account(bytes)
+	switch {
+	case errors.Is(err, errNoContext): // it has gone meanwhile
+		return nil
+	case err != nil:
 		return fmt.Errorf("%s, for which %s has no room: %w", what, leader.name, err)
 	}
+	m.log.printf(levelWarn, "%s; %s", what, counted)
 	m.leader, m.counted = leader, bytes
 	return nil
 }
@@ -128,16 +155,21 @@ func (m *model) recounted(p plan.Plan) {
 		return
 	}
 	bytes := p.Dense + p.KV + p.Compute + p.Work + p.Slots
-	if err := m.leader.account(bytes-m.counted, fmt.Sprintf("%s takes %s", m.name, mib(bytes))); err != nil {
+	counted, err := m.leader.account(bytes - m.counted)
+	switch {
+	case errors.Is(err, errNoContext): // it has gone
+		m.leader = nil
+	case err != nil:
 		m.log.printf(levelWarn, "%s has no room for what %s takes: %v", m.leader.name, m.name, err)
-		return
+	default:
+		m.counted = bytes
+		m.log.printf(levelWarn, "%s takes %s; %s", m.name, mib(bytes), counted)
 	}
-	m.counted = bytes
 }
 
 func (m *model) unfollow() {
 	if m.leader != nil {
-		m.leader.release(m.counted)
+		m.leader.release(m.counted, m.name, &m.log)
 		m.leader = nil
 	}
 }
@@ -147,25 +179,25 @@ func (m *model) budget() int64 {
 	return m.asked.Budget
 }
 
-// account has the plan count what is beside the model, and tells of it.
-func (m *model) account(bytes int64, what string) error {
-	return m.use(func(e *les.Engine) error {
+// account has the plan count what is beside the model, and returns the new plan for
+// the log. It writes no line itself: a caller that holds the lock of another model
+// would have the log written under that lock.
+func (m *model) account(bytes int64) (counted string, err error) {
+	err = m.use(func(e *les.Engine) error {
 		p, err := e.Account(bytes, m.request())
 		if err == nil {
 			m.asked, m.outgrown = p, outgrown{}
-			m.log.printf(levelWarn, "%s; %s: %s", what, m.name, describe(p))
+			counted = m.name + ": " + describe(p)
 		}
 		return err
 	})
+	return counted, err
 }
 
-// release takes back what was counted. A model that has gone does not count.
-func (m *model) release(bytes int64) {
-	m.use(func(e *les.Engine) error {
-		p, err := e.Account(-bytes, m.request())
-		if err == nil {
-			m.asked, m.outgrown = p, outgrown{}
-		}
-		return err
-	})
+// release takes back what was counted for a model of that name. A leader that has
+// gone does not count.
+func (m *model) release(bytes int64, name string, log *journal) {
+	if _, err := m.account(-bytes); err != nil && !errors.Is(err, errNoContext) {
+		log.printf(levelWarn, "%s goes on counting %s for %s: %v", m.name, mib(bytes), name, err)
+	}
 }
