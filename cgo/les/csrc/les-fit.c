@@ -86,7 +86,9 @@ static _Thread_local struct {
 
 struct les_look les_look_again(const char * path) {
     const bool same = *path && strcmp(path, les_seen.path) == 0 && les_file_bytes(path) == les_seen.n_bytes;
-    return same ? les_seen.look : les_look_at(path);
+    const struct les_look look = same ? les_seen.look : les_look_at(path);
+    les_seen.path[0] = 0; // a later load reads again: the file may be another one of the same size
+    return look;
 }
 
 struct les_look les_look_at(const char * path) {

@@ -31,7 +31,7 @@ struct les_look {
 // path is that of the only file or of the first part.
 LES_API struct les_look les_look_at(const char * path);
 
-// The same, without reading again what the call before on this thread was told of that file.
+// The same, once without reading again what les_look_at on this thread was told of that file just before.
 LES_API struct les_look les_look_again(const char * path);
 
 // The first name of a tensor of experts that the pattern of a buffer-type override matches, NULL if there is none. The text
