@@ -272,6 +272,7 @@ static bool les_keep_out(const char * path, const struct llama_model_params * pa
 }
 
 bool les_hook_load_begin(const char * path, struct llama_model_params * params, bool offload) {
+    les_l.other = false; // a load that was refused has no end
     if (les_keep_out(path, params)) {
         return true;
     }
@@ -306,8 +307,9 @@ bool les_hook_load_begin(const char * path, struct llama_model_params * params, 
 bool les_hook_load_end(const struct llama_model * model, const char * path, const char * const * paths, size_t n_paths) {
     const bool other = les_l.other && !les_l.active;
     les_l.other = false;
-    if (other && model && les_engine()) {
-        les_engine()->other_loaded(model, path);
+    const struct les_host * engine = other && model ? les_engine() : NULL;
+    if (engine) {
+        engine->other_loaded(model, path);
     }
     if (!les_l.active) {
         return true;
@@ -345,8 +347,9 @@ void les_hook_context_begin(const struct llama_model * model, bool observed) {
 bool les_hook_context_made(const struct llama_model * model, struct llama_context * lctx) {
     uintptr_t id;
     if (les_hosted_id(model) == 0) {
-        if (les_engine()) {
-            les_engine()->other_context(model, lctx);
+        const struct les_host * engine = les_engine();
+        if (engine) {
+            engine->other_context(model, lctx);
         }
         return true;
     }
@@ -366,10 +369,11 @@ void les_model_report(struct les_model * model) {
 
 void les_hook_model_free(const struct llama_model * model) {
     const uintptr_t id = les_hosted_id(model);
-    if (id == 0 && les_engine()) {
-        les_engine()->other_free(model);
+    const struct les_host * engine = les_engine();
+    if (engine && id == 0) {
+        engine->other_free(model);
     }
-    const struct les_host * host = id ? les_engine() : NULL;
+    const struct les_host * host = id ? engine : NULL;
     struct les_told told;
     const bool known = host && les_tell(host, id, &told);
     les_hosted_end(model, known ? &told : NULL);
