@@ -73,8 +73,6 @@ func TestInspectOfADenseModelHasNoBudgets(t *testing.T) {
 	}
 }
 
-// The reference model has one matrix for embeddings and output: it stays in
-// memory, as products need all of it.
 func TestInspectSaysWhyADrafterHasNoPlan(t *testing.T) {
 	_, stderr, code := lescli("inspect", "../../models/les-ref-dspark.gguf")
 	if code != exitError || !strings.Contains(stderr, "les-ref-dspark.gguf: is a drafter (dflash)") || strings.Contains(stderr, "ctx_other") {
@@ -82,6 +80,8 @@ func TestInspectSaysWhyADrafterHasNoPlan(t *testing.T) {
 	}
 }
 
+// The reference model has one matrix for embeddings and output: it stays in
+// memory, as products need all of it.
 func TestEmbeddingsThatAreTheOutputStayResident(t *testing.T) {
 	const model = "../../models/les-ref.gguf"
 	file, err := readModelFile(model)

@@ -6,7 +6,7 @@
 #include "ops.h"
 #include "unary-ops.h"
 
-// The activation by ggml's own code, on one stretch of one row: of gate and up, or of up alone, which is overwritten.
+// The activation by ggml's own code, on one stretch of one row: of gate and up, or of up alone.
 static void les_activate(const struct les_node * node, float * gate, float * up, float * out, int64_t n) {
     struct ggml_tensor u = { .type = GGML_TYPE_F32, .ne = { n, 1, 1, 1 }, .data = up };
     u.nb[0] = sizeof(float);
