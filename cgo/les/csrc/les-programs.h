@@ -51,8 +51,7 @@ inline void les_write_log_at_exit() {
         return;
     }
     done = true;
-    common_log_main(); // is there before the handler, so that it is longer
-    std::atexit([] { common_log_pause(common_log_main()); });
+    std::atexit([] { common_log_pause(common_log_main()); }); // the log itself is never freed
 #endif
 }
 
