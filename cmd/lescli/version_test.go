@@ -4,6 +4,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -25,7 +26,7 @@ func TestVersionSaysWhatTheProgramWasBuiltFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `^lescli     commit ` + commit + `, go\S+, \S+/\S+\nllama.cpp  0\.5\.0, pinned v0\.5\.0, patches ` + string(rune('0'+len(series))) + `\nbackends   CPU : .*\S\n$`
+	want := `^lescli     commit ` + commit + `, go\S+, \S+/\S+\nllama.cpp  0\.5\.0, pinned v0\.5\.0, patches ` + strconv.Itoa(len(series)) + `\nbackends   CPU : .*\S\n$`
 	if !regexp.MustCompile(want).Match(out) {
 		t.Errorf("it says %s, want %s", out, want)
 	}
