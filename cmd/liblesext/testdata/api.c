@@ -125,6 +125,31 @@ static void asked_while_logging(const char * path) {
     llama_model_free(model);
 }
 
+// The plan of the first model counts the second one, which is told of while the second one is being changed.
+static void asked_while_another_is_counted(const char * path) {
+    int n_lines = 0;
+    struct lesext_options o = lesext_default_options();
+    o.slots = 2;
+    CHECK(lesext_enable(&o) == 0);
+    struct llama_model * first = llama_model_load_from_file(path, llama_model_default_params());
+    struct llama_context * lctx = make_context(first);
+    struct llama_model * second = llama_model_load_from_file(path, llama_model_default_params());
+    CHECK(lctx && second);
+    watched = second;
+    llama_log_set(curious, &n_lines);
+    struct llama_context * other = make_context(second);
+    CHECK(other && n_lines == 2);
+    CHECK(lesext_set_budget(second, (uint64_t) 1 << 32) == 0 && n_lines == 4);
+    llama_log_set(quiet, NULL);
+    llama_free(lctx);
+    llama_model_free(first);
+    llama_log_set(curious, &n_lines);
+    CHECK(lesext_set_budget(second, (uint64_t) 1 << 31) == 0 && n_lines == 5); // nobody counts it now
+    llama_free(other);
+    llama_log_set(quiet, NULL);
+    llama_model_free(second);
+}
+
 static void too_small(const char * path) {
     struct lesext_options o = lesext_default_options();
     o.budget_bytes = 1 << 20;
@@ -146,6 +171,7 @@ int main(int argc, char ** argv) {
     resident(argv[1]);
     streamed(argv[1]);
     asked_while_logging(argv[1]);
+    asked_while_another_is_counted(argv[1]);
     too_small(argv[1]);
     resident(argv[1]);
     puts("ok");
