@@ -87,6 +87,9 @@ func TestReportsCannotShareAFile(t *testing.T) {
 	}
 	for json, html := range map[string]string{"x": "./x", "y": filepath.Join(dir, "y"), "there": "link", "z": "sub/z"} {
 		expectFailure(t, exitUsage, []string{"--json and --html", json}, "bench", "-m", "x", "--json", json, "--html", html)
+		expectFailure(t, exitUsage, []string{"--json and --les-warm", json}, "bench", "-m", "x", "--json", json, "--les-warm", html)
+		expectFailure(t, exitUsage, []string{"--json and --les-warm", json}, "run", "-m", "x", "-p", "x", "--json", json, "--les-warm", html)
 	}
+	expectFailure(t, exitUsage, []string{"--html and --les-warm", "x"}, "bench", "-m", "x", "--html", "x", "--les-warm", "x")
 	expectFailure(t, exitError, []string{noSuchFile}, "bench", "-m", "none", "--json", "x", "--html", "y")
 }

@@ -37,8 +37,22 @@ func checkReport(c *cli.Context) error {
 			return err
 		}
 	}
-	if c.String("json") != "" && c.String("html") != "" && finalName(c.String("json")) == finalName(c.String("html")) {
-		return usagef("--json and --html contradict: both name the file %s", c.String("json"))
+	return checkApart(c, "json", "html", warmFlagName)
+}
+
+// checkApart refuses two outputs in one file: only the last to be written would be
+// left of them.
+func checkApart(c *cli.Context, flags ...string) error {
+	taken := map[string]string{} // flags by the file
+	for _, flag := range flags {
+		if c.String(flag) == "" {
+			continue
+		}
+		name := finalName(c.String(flag))
+		if other, ok := taken[name]; ok {
+			return usagef("--%s and --%s contradict: both name the file %s", other, flag, c.String(other))
+		}
+		taken[name] = flag
 	}
 	return nil
 }
