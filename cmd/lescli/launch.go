@@ -30,7 +30,7 @@ func serveCommand() *cli.Command {
 
 func chatCommand() *cli.Command {
 	return launchCommand("chat", "llama-cli", "talk to a model, with experts streamed",
-		"Answers appear as they are made. /exit or Ctrl-D ends it, Ctrl-C stops an answer.")
+		"Answers appear as they are made. /exit ends it, or Ctrl-C; during an answer Ctrl-C stops that.")
 }
 
 func launchCommand(name, program, usage, about string) *cli.Command {
@@ -49,6 +49,9 @@ func launchCommand(name, program, usage, about string) *cli.Command {
 				return cli.ShowSubcommandHelp(c)
 			}
 			l := launch{program: program, args: withoutSeparator(args)}
+			if err := l.checkInput(os.Stdin); err != nil {
+				return err
+			}
 			if err := l.plan(c); err != nil {
 				return err
 			}
@@ -71,11 +74,36 @@ func withoutSeparator(args []string) []string {
 var (
 	modelFlags   = []string{"-m", "--model"}
 	contextFlags = []string{"-c", "--ctx-size"}
-	// elsewhereFlags say that the program finds its model, or several, by itself, or is
-	// not to load one.
+	// elsewhereFlags say that the program finds its model, or several, by itself.
 	elsewhereFlags = []string{"-mu", "--model-url", "-dr", "--docker-repo", "-hf", "-hfr", "--hf-repo", "-hff", "--hf-file",
-		"--models-dir", "--models-preset", "-h", "--help", "--usage", "--version", "--list-devices", "--completion-bash", "-cl", "--cache-list"}
+		"--models-dir", "--models-preset"}
+	// tellFlags make it tell something and load no model.
+	tellFlags = []string{"-h", "--help", "--usage", "--version", "--list-devices", "--completion-bash", "-cl", "--cache-list"}
+	// With a flag of each the program reads nothing from its standard input.
+	onceFlags    = []string{"-st", "--single-turn"}
+	messageFlags = []string{"-p", "--prompt", "-f", "--file", "-bf", "--binary-file"}
 )
+
+// checkInput refuses an input that ends, which llama-cli does not notice: it would
+// ask for the next message for ever.
+func (l *launch) checkInput(in *os.File) error {
+	once := l.has(onceFlags) && l.has(messageFlags)
+	if l.program != "llama-cli" || once || l.has(tellFlags) || isKeyboard(in) {
+		return nil
+	}
+	return usagef("chat: standard input is no terminal, and llama-cli would not end with it; " +
+		"lescli run --chat -f - answers what it reads there, and -st -p MESSAGE answers one message")
+}
+
+// isKeyboard tells a terminal from files, pipes and the device that is always empty.
+func isKeyboard(in *os.File) bool {
+	info, err := in.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
 
 // value returns the value of the last of these flags.
 func (l *launch) value(flags []string) (text string, ok bool) {
@@ -110,7 +138,7 @@ func (l *launch) plan(c *cli.Context) error {
 	if err := l.translateDrafts(); err != nil {
 		return err
 	}
-	if l.has(elsewhereFlags) {
+	if l.has(elsewhereFlags) || l.has(tellFlags) {
 		return nil
 	}
 	path, given := l.value(modelFlags)

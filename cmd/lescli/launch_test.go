@@ -69,7 +69,7 @@ func TestLaunchPutsDraftsIntoTheProgramsWords(t *testing.T) {
 	for _, args := range [][]string{{"--draft"}, {"--draft="}, {"--draft-type", "auto"}} {
 		expectFailure(t, exitUsage, []string{"--draft"}, append([]string{"serve", "-m", dense}, args...)...)
 	}
-	expectFailure(t, exitError, []string{"absent.gguf"}, "chat", "-m", dense, "--draft", "absent.gguf")
+	expectFailure(t, exitError, []string{"absent.gguf"}, "chat", "-m", dense, "-st", "-p", "x", "--draft", "absent.gguf")
 }
 
 // longModel is a model that was trained for long contexts, of 2 KiB a token.
@@ -126,10 +126,10 @@ func TestLaunchTakesTheModelOfTheEnvironment(t *testing.T) {
 
 func TestLaunchNamesWhatIsMissing(t *testing.T) {
 	for _, command := range []string{"serve", "chat"} {
-		expectFailure(t, exitError, []string{"/nowhere.gguf"}, command, "-m", "/nowhere.gguf")
+		expectFailure(t, exitError, []string{"/nowhere.gguf"}, command, "-st", "-p", "x", "-m", "/nowhere.gguf")
 		model := tinyModel(t, "tiny-qwen3")
 		// Beside the program of this test there is no other one.
-		expectFailure(t, exitError, []string{"llama-", "is not there", "scripts/build.sh"}, command, "-m", model)
+		expectFailure(t, exitError, []string{"llama-", "is not there", "scripts/build.sh"}, command, "-st", "-p", "x", "-m", model)
 		stdout, _, code := lescli(command, "--help")
 		if code != exitOK || !strings.Contains(stdout, "llama-") {
 			t.Errorf("%s --help: exit code %d, %s", command, code, stdout)
@@ -137,5 +137,34 @@ func TestLaunchNamesWhatIsMissing(t *testing.T) {
 	}
 	if _, err := os.Stat("/nowhere.gguf"); err == nil {
 		t.Fatal("the test needs a path that is nowhere")
+	}
+}
+
+// llama-cli asks for the next message for ever where its input has ended.
+func TestChatRefusesAnInputThatEnds(t *testing.T) {
+	pipe, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	defer writer.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, in := range []*os.File{pipe, null} {
+		for _, args := range [][]string{nil, {"-st"}, {"-p", "x"}} {
+			err := (&launch{program: "llama-cli", args: args}).checkInput(in)
+			if err == nil || !strings.Contains(err.Error(), "lescli run") {
+				t.Errorf("%s, %q: %v", in.Name(), args, err)
+			}
+		}
+		for _, l := range []*launch{{program: "llama-server"}, {program: "llama-cli", args: []string{"--help"}},
+			{program: "llama-cli", args: []string{"-st", "-p", "x"}}} {
+			if err := l.checkInput(in); err != nil {
+				t.Errorf("%s, %s %q: %v", in.Name(), l.program, l.args, err)
+			}
+		}
 	}
 }
