@@ -58,9 +58,10 @@ func TestLaunchPutsDraftsIntoTheProgramsWords(t *testing.T) {
 	model := []string{"-m", dense}
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"--draft", drafter, "--draft-max=4"}, []string{"-md", drafter, "--spec-draft-n-max", "4", "--spec-type", "draft-dspark"}},
-		{[]string{"--draft=" + dense, "--draft-type", "auto"}, []string{"-md", dense, "--spec-type", "draft-simple"}},
+		{[]string{"--draft=" + dense, "--draft-type", "auto"}, []string{"-md", dense, "--spec-type", "draft-simple", "--spec-draft-n-max", "7"}},
+		{[]string{"-md", drafter}, []string{"-md", drafter}},
 		{[]string{"--draft-type", "ngram-simple"}, []string{"--spec-type", "ngram-simple"}},
-		{[]string{"-md", drafter, "--draft-type", "draft-dspark"}, []string{"-md", drafter, "--spec-type", "draft-dspark"}},
+		{[]string{"-md", drafter, "--draft-type", "draft-dspark"}, []string{"-md", drafter, "--spec-type", "draft-dspark", "--spec-draft-n-max", "7"}},
 	} {
 		if got := planned(t, append(slices.Clone(model), c.args...)...).args; !slices.Equal(got[2:], c.want) {
 			t.Errorf("%q becomes %q, want %q", c.args, got[2:], c.want)

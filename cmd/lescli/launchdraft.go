@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,7 +14,7 @@ var programFlags = map[string]string{"--draft": "-md", "--draft-type": "--spec-t
 // that is not given, or auto, is that of the drafter.
 func (l *launch) translateDrafts() error {
 	var args []string
-	kind, path := "", ""
+	kind, path, asked := "", "", false
 	for i := 0; i < len(l.args); i++ {
 		name, value, joined := strings.Cut(l.args[i], "=")
 		word, ours := programFlags[name]
@@ -20,6 +22,7 @@ func (l *launch) translateDrafts() error {
 			args = append(args, l.args[i])
 			continue
 		}
+		asked = true
 		if !joined {
 			if i++; i == len(l.args) {
 				return usagef("%s has no value", name)
@@ -38,13 +41,28 @@ func (l *launch) translateDrafts() error {
 		args = append(args, word, value)
 	}
 	l.args = args
-	if kind == "" && (path == "" || slices.Contains(args, "--spec-type")) {
-		return nil
-	}
-	if path == "" {
+	if path == "" && kind == draftAuto {
 		return usagef("--draft-type %s needs a file to look at: --draft is missing", draftAuto)
 	}
-	kind, err := draftTypeOf(path)
-	l.args = append(l.args, "--spec-type", kind)
-	return err
+	if path != "" && (kind == draftAuto || !slices.Contains(args, "--spec-type")) {
+		kind, err := draftTypeOf(path)
+		if err != nil {
+			return err
+		}
+		l.args = append(l.args, "--spec-type", kind)
+	}
+	if asked {
+		l.planDepth()
+	}
+	return nil
+}
+
+// planDepth lets drafters with a model draft as many tokens as in run, where
+// nothing is said of it: the program's own default is less. It takes no more than a
+// drafter was made for.
+func (l *launch) planDepth() {
+	const depth, variable = "--spec-draft-n-max", "LLAMA_ARG_SPEC_DRAFT_N_MAX"
+	if kind, _ := l.value([]string{"--spec-type"}); strings.HasPrefix(kind, "draft-") && !l.has([]string{depth}) && os.Getenv(variable) == "" {
+		l.args = append(l.args, depth, strconv.Itoa(draftMaxDefault))
+	}
 }
