@@ -188,6 +188,8 @@ func TestRouteRefusesWhatItCannotRead(t *testing.T) {
 		{`{"slots": true}`, "slots: "},
 		{`{"slots": [1]}`, "slots: is a list"},
 		{`{"slots": ` + strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000) + "}", "slots: is a list"},
+		{`{"slots": "4"}`, "slots: is a string"},
+		{`{"budget": 100000000.5}`, "budget: is a number with a fraction"},
 		{`{"budget": 1e300}`, "budget: "},
 		{`{"budget": -1}`, "budget: "},
 		{`{"budget": 0}`, "budget: "},
@@ -213,7 +215,7 @@ func TestRouteRefusesWhatItCannotRead(t *testing.T) {
 	if after.Slots != before.Slots || after.LES != "on" || same.Slots != before.Slots {
 		t.Errorf("%+v, %+v; %d slots before what was refused", after, same, before.Slots)
 	}
-	for _, body := range []string{`{"slots": 0}`, `{"slots": "2", "model": "les-ref.gguf"}`, `{"model": "another", "slots": "floor"}`} {
+	for _, body := range []string{`{"slots": 0}`, `{"slots": 2, "model": "les-ref.gguf"}`, `{"model": "another", "slots": "floor"}`} {
 		if status, answer := s.send(t, "/les", body); status != http.StatusOK {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}

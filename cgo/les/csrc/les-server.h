@@ -5,6 +5,8 @@
 #include "les-report.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -73,12 +75,18 @@ std::string les_body_text(const Json & body, const char * name) {
     if (value.is_structured()) { // printing it would take a frame of the stack for each bracket
         throw std::invalid_argument(std::string(name) + ": is a list or an object");
     }
+    if (value.is_number_float() && std::floor(value.template get<double>()) != value.template get<double>()) {
+        throw std::invalid_argument(std::string(name) + ": is a number with a fraction");
+    }
     if (!value.is_string()) {
         return value.dump();
     }
     const std::string text = value.template get<std::string>();
     if (text.find('\0') != std::string::npos) {
         throw std::invalid_argument(std::string(name) + ": has a NUL");
+    }
+    if (std::string(name) == "slots" && !text.empty() && std::isdigit(static_cast<unsigned char>(text[0]))) {
+        throw std::invalid_argument("slots: is a string, want a number or a word");
     }
     return text;
 }
