@@ -82,8 +82,12 @@ func namedModelFlag() cli.Flag {
 	return &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "another way to give MODEL"}
 }
 
-// oneModel returns the model of such a command.
+// oneModel returns the model of such a command: where none is given, the one that
+// other commands take then.
 func oneModel(c *cli.Context) (string, error) {
+	if !c.IsSet("model") && c.NArg() == 0 {
+		return modelPath(c)
+	}
 	if !c.IsSet("model") {
 		return onePath(c, "MODEL")
 	}

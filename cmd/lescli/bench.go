@@ -157,10 +157,10 @@ func parseValues(c *cli.Context) (sweepValues, error) {
 		text = strings.TrimSpace(text)
 		tokens, err := strconv.Atoi(text)
 		if err != nil || tokens < 0 || tokens > countsMax {
-			return nil, usagef("--prompt-tokens: %q is not a number between 0 and %d", text, countsMax)
+			return nil, usagef("--prompt-tokens (-p): %q is not a number between 0 and %d", text, countsMax)
 		}
 		if tokens+c.Int("n") == 0 {
-			return nil, usagef("--n: 0 and --prompt-tokens: 0 leave nothing to measure")
+			return nil, usagef("--n: 0 and --prompt-tokens (-p): 0 leave nothing to measure")
 		}
 		values["prompt"] = append(values["prompt"], text)
 	}

@@ -86,13 +86,13 @@ func (a draftArms) check(c *cli.Context) error {
 	prompt, err := strconv.Atoi(strings.TrimSpace(c.String("prompt-tokens")))
 	switch {
 	case err != nil:
-		return usagef("--prompt-tokens: a list and --draft contradict")
+		return usagef("--prompt-tokens (-p): a list and --draft contradict")
 	case c.Int("n") == 0:
 		return usagef("--n: 0 leaves nothing to draft")
 	case a.draft.Kind == draftSynthetic && c.IsSet("draft-temp"):
 		return usagef("--draft-temp and --draft-type %s contradict: it drafts the tokens that are fed", draftSynthetic)
 	case a.draft.Kind != draftSynthetic && prompt == 0:
-		return usagef("--prompt-tokens: 0 gives the model nothing to answer, and the drafter nothing to go by")
+		return usagef("--prompt-tokens (-p) is needed with a drafter, and more than 0: without a prompt the model has nothing to answer, and the drafter nothing to go by")
 	case !(c.Float64("draft-temp") >= 0):
 		return usagef("--draft-temp: %g is not zero or more", c.Float64("draft-temp"))
 	}

@@ -110,7 +110,7 @@ func TestBenchRefusesDraftsThatCannotBeMeasured(t *testing.T) {
 		parts []string
 		args  []string
 	}{
-		"nothing to answer":     {[]string{"--prompt-tokens: 0"}, bench("--draft", referenceDrafter())},
+		"nothing to answer":     {[]string{"--prompt-tokens (-p) is needed"}, bench("--draft", referenceDrafter())},
 		"widths alone":          {[]string{"--draft-widths without"}, bench("--draft-widths", "1")},
 		"acceptance alone":      {[]string{"--draft-acceptance needs"}, bench("--draft-acceptance", "0.5")},
 		"no acceptance":         {[]string{"needs --draft-acceptance"}, bench("--draft-type", "synthetic")},
@@ -119,7 +119,7 @@ func TestBenchRefusesDraftsThatCannotBeMeasured(t *testing.T) {
 		"width above depth":     {[]string{`--draft-widths: "9"`}, synthetic("--draft-widths", "1,9")},
 		"noise above one":       {[]string{"--draft-noise: 2"}, synthetic("--draft-noise", "2")},
 		"a drafter as well":     {[]string{"--draft and --draft-type synthetic"}, synthetic("--draft", referenceDrafter())},
-		"several prompts":       {[]string{"--prompt-tokens: a list"}, synthetic("-p", "1,2")},
+		"several prompts":       {[]string{"--prompt-tokens (-p): a list"}, synthetic("-p", "1,2")},
 		"the ladder":            {[]string{"--ladder and --draft"}, synthetic("--ladder")},
 		"nothing to draft":      {[]string{"--n: 0"}, synthetic("-n", "0", "-p", "4")},
 		"a temperature for fed": {[]string{"--draft-temp"}, synthetic("--draft-temp", "1")},

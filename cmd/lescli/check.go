@@ -16,7 +16,7 @@ func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "check",
 		Usage:       "compare a repacked model with its checksums",
-		ArgsUsage:   "MODEL",
+		ArgsUsage:   "[MODEL]",
 		Description: "Reads all of the file. Names what is damaged by block, expert and offset, and exits 1.",
 		Flags:       []cli.Flag{namedModelFlag()},
 		Action:      runCheck,

@@ -62,7 +62,7 @@ func TestEmptyNamesAreRefused(t *testing.T) {
 		{"--lora is empty", []string{"verify", "-m", model, "--lora", ""}},
 		{"--json is empty", []string{"run", "-m", model, "-p", "x", "--json", ""}},
 		{"--html is empty", []string{"bench", "-m", model, "--html", ""}},
-		{"--file is empty", []string{"bench", "-m", model, "-f", ""}},
+		{"--file (-f) is empty", []string{"bench", "-m", model, "-f", ""}},
 		{"--grammar-file is empty", []string{"run", "-m", model, "-p", "x", "--grammar-file", ""}},
 		{"--json-schema is empty", []string{"run", "-m", model, "-p", "x", "--json-schema", "@"}},
 	} {

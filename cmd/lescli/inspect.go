@@ -15,7 +15,7 @@ func inspectCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
 		Usage:     "show what a model needs and what each budget would buy",
-		ArgsUsage: "MODEL",
+		ArgsUsage: "[MODEL]",
 		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for\n" +
 			"the given context length and batch.",
 		Flags: []cli.Flag{

@@ -152,5 +152,8 @@ func TestInspectTakesTheModelAsRunDoes(t *testing.T) {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 	expectFailure(t, exitUsage, []string{"second model"}, "inspect", "-m", model, model)
-	expectFailure(t, exitUsage, []string{"MODEL is missing"}, "inspect")
+	t.Setenv(modelVariable, model)
+	if stdout, stderr, code := lescli("inspect"); code != exitOK || !strings.Contains(stdout, model) {
+		t.Errorf("%d: %s%s", code, stdout, stderr)
+	}
 }

@@ -65,12 +65,12 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		"not a number":             {[]string{"run", "-p", "x", "--n", "many"}, `invalid value "many" for --n: parse error`},
 		"version of something":     {[]string{"version", "x"}, `version: unexpected argument "x"`},
 		"stray argument":           {[]string{"run", "-p", "x", "stray"}, "stray"},
-		"no prompt":                {[]string{"run"}, "--prompt"},
-		"two prompts":              {[]string{"run", "-p", "x", "-f", "y"}, "--prompt and --file contradict"},
+		"no prompt":                {[]string{"run"}, "--prompt (-p) or --file (-f) is missing"},
+		"two prompts":              {[]string{"run", "-p", "x", "-f", "y"}, "--prompt (-p) and --file (-f) contradict"},
 		"no tokens":                {[]string{"run", "-p", "x", "-n", "0"}, "--n: 0"},
-		"negative context":         {[]string{"run", "-p", "x", "-c", "-1"}, "--ctx: -1"},
-		"no threads":               {[]string{"run", "-p", "x", "-t", "0"}, "--threads: 0"},
-		"no ubatch":                {[]string{"run", "-p", "x", "-ub", "0"}, "--ubatch: 0"},
+		"negative context":         {[]string{"run", "-p", "x", "-c", "-1"}, "--ctx (-c): -1"},
+		"no threads":               {[]string{"run", "-p", "x", "-t", "0"}, "--threads (-t): 0"},
+		"no ubatch":                {[]string{"run", "-p", "x", "-ub", "0"}, "--ubatch (-ub): 0"},
 		"count beyond 32 bits":     {[]string{"run", "-p", "x", "-c", "99999999999"}, "--ctx"},
 		"negative temperature":     {[]string{"run", "-p", "x", "--temp", "-1"}, "--temp"},
 		"seed beyond 32 bits":      {[]string{"run", "-p", "x", "--seed", "4294967296"}, "--seed"},
@@ -88,7 +88,6 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		"off with slots":           {[]string{"run", "-p", "x", "--les", "off", "--les-slots", "2"}, "--les off and --les-slots contradict"},
 		"off with budget":          {[]string{"run", "-p", "x", "--les", "off", "--les-budget", "1G"}, "--les off and --les-budget contradict"},
 		"budget with slots":        {[]string{"run", "-p", "x", "--les-slots", "2", "--les-budget", "1G"}, "--les-budget and --les-slots contradict"},
-		"nothing to inspect":       {[]string{"inspect"}, "MODEL is missing"},
 		"two to inspect":           {[]string{"inspect", "a", "b"}, `"b"`},
 		"inspect without context":  {[]string{"inspect", "a", "-c", "0"}, "--ctx"},
 		"nothing to write":         {[]string{"synth", "--preset", "tiny-qwen3moe"}, "OUT is missing"},
@@ -110,7 +109,9 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 func TestNoModelIsAUsageError(t *testing.T) {
 	t.Setenv(modelVariable, "")
 	t.Chdir(t.TempDir())
-	expectFailure(t, exitUsage, []string{"--model is missing"}, "run", "-p", "x")
+	for _, args := range [][]string{{"run", "-p", "x"}, {"inspect"}, {"check"}} {
+		expectFailure(t, exitUsage, []string{"--model is missing"}, args...)
+	}
 }
 
 func TestBadModelFilesAreNamedAndLeaveNothingBehind(t *testing.T) {

@@ -47,10 +47,20 @@ func ubatchFlag() cli.Flag {
 func checkFlagsNamed(c *cli.Context, flags ...string) error {
 	for _, flag := range flags {
 		if c.IsSet(flag) && c.String(flag) == "" {
-			return usagef("--%s is empty", flag)
+			return usagef("%s is empty", flagName(c, flag))
 		}
 	}
 	return nil
+}
+
+// flagName is a flag with its short name, which may be the one that was typed.
+func flagName(c *cli.Context, name string) string {
+	for _, flag := range c.Command.Flags {
+		if names := flag.Names(); names[0] == name && len(names) > 1 {
+			return fmt.Sprintf("--%s (-%s)", name, names[1])
+		}
+	}
+	return "--" + name
 }
 
 // countsMax keeps counts from wrapping where C has 32 bits; threadsMax is
@@ -77,10 +87,10 @@ func countMax(flag string) int {
 func checkCounts(c *cli.Context, names ...string) error {
 	for _, name := range names {
 		if c.Int(name) <= 0 {
-			return usagef("--%s: %d must be more than zero", name, c.Int(name))
+			return usagef("%s: %d must be more than zero", flagName(c, name), c.Int(name))
 		}
 		if most := countMax(name); c.Int(name) > most {
-			return usagef("--%s: %d is more than %d", name, c.Int(name), most)
+			return usagef("%s: %d is more than %d", flagName(c, name), c.Int(name), most)
 		}
 	}
 	return nil

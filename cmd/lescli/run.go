@@ -144,11 +144,11 @@ func readPrompt(c *cli.Context) (text string, err error) {
 	from := "--prompt"
 	switch file := c.String("file"); {
 	case c.IsSet("prompt") && c.IsSet("file"):
-		err = usagef("--prompt and --file contradict")
+		err = usagef("--prompt (-p) and --file (-f) contradict")
 	case c.IsSet("prompt"):
 		text = c.String("prompt")
 	case !c.IsSet("file"):
-		err = usagef("--prompt or --file is missing")
+		err = usagef("--prompt (-p) or --file (-f) is missing")
 	case file == "-":
 		from = "standard input"
 		text, err = readAllText("file", os.Stdin)
