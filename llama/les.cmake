@@ -42,7 +42,7 @@ endforeach()
 # All of it (llama-common) would double what the demo has to build.
 set(common ${CMAKE_SOURCE_DIR}/llama/llama.cpp/common)
 add_library(les-draft SHARED EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/cgo/draft/csrc/les-draft.cpp
-            ${CMAKE_SOURCE_DIR}/cgo/draft/csrc/les-schema.cpp)
+            ${CMAKE_SOURCE_DIR}/cgo/draft/csrc/les-fits.cpp ${CMAKE_SOURCE_DIR}/cgo/draft/csrc/les-schema.cpp)
 foreach (source speculative sampling common log json fit unicode trie reasoning-budget
                 ngram-cache ngram-map ngram-mod json-schema json-schema-to-grammar)
     target_sources(les-draft PRIVATE ${common}/${source}.cpp)

@@ -69,6 +69,20 @@ func TypeOf(path string) (string, error) {
 	return C.GoString(&buf[0]), nil
 }
 
+// Fits refuses, with the reason, a drafter's model that was made for another one
+// than target. Of neither the weights are needed.
+func Fits(kind string, model, target *llama.Model) error {
+	var reason [512]C.char
+	fits := false
+	err := withCString(kind, func(text *C.char) {
+		fits = bool(C.les_draft_fits(text, (*C.struct_llama_model)(model.Pointer()), (*C.struct_llama_model)(target.Pointer()), &reason[0], C.size_t(len(reason))))
+	})
+	if err == nil && !fits {
+		err = errors.New(C.GoString(&reason[0]))
+	}
+	return err
+}
+
 // Open starts a drafter for a context. A drafter that does not fit the model is
 // refused with the reason.
 func Open(lctx *llama.Context, params Params) (*Drafter, error) {

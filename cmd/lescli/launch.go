@@ -21,6 +21,7 @@ type launch struct {
 	program string // its name
 	args    []string
 	notes   []string // what was chosen, for people
+	drafter string   // file of --draft, empty without
 }
 
 func serveCommand() *cli.Command {
@@ -151,6 +152,9 @@ func (l *launch) plan(c *cli.Context) error {
 	}
 	file, err := readModelFile(path)
 	if err != nil {
+		return err
+	}
+	if err := l.checkDrafter(path); err != nil {
 		return err
 	}
 	if len(file.layers) == 0 {

@@ -55,22 +55,25 @@ func TestLaunchChoosesWhatIsNotSaid(t *testing.T) {
 func TestLaunchPutsDraftsIntoTheProgramsWords(t *testing.T) {
 	t.Setenv("LES", "off")
 	dense, drafter := tinyModel(t, "tiny-qwen3"), referenceDrafter()
-	model := []string{"-m", dense}
+	model := []string{"-m", referenceModel, "-c", "9"}
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"--draft", drafter, "--draft-max=4"}, []string{"-md", drafter, "--spec-draft-n-max", "4", "--spec-type", "draft-dspark"}},
-		{[]string{"--draft=" + dense, "--draft-type", "auto"}, []string{"-md", dense, "--spec-type", "draft-simple", "--spec-draft-n-max", "7"}},
+		{[]string{"--draft=" + referenceModel, "--draft-type", "auto"}, []string{"-md", referenceModel, "--spec-type", "draft-simple", "--spec-draft-n-max", "7"}},
 		{[]string{"-md", drafter}, []string{"-md", drafter}},
 		{[]string{"--draft-type", "ngram-simple"}, []string{"--spec-type", "ngram-simple"}},
 		{[]string{"-md", drafter, "--draft-type", "draft-dspark"}, []string{"-md", drafter, "--spec-type", "draft-dspark", "--spec-draft-n-max", "7"}},
 	} {
-		if got := planned(t, append(slices.Clone(model), c.args...)...).args; !slices.Equal(got[2:], c.want) {
-			t.Errorf("%q becomes %q, want %q", c.args, got[2:], c.want)
+		if got := planned(t, append(slices.Clone(model), c.args...)...).args; !slices.Equal(got[4:], c.want) {
+			t.Errorf("%q becomes %q, want %q", c.args, got[4:], c.want)
 		}
 	}
 	for _, args := range [][]string{{"--draft"}, {"--draft="}, {"--draft-type", "auto"}} {
 		expectFailure(t, exitUsage, []string{"--draft"}, append([]string{"serve", "-m", dense}, args...)...)
 	}
 	expectFailure(t, exitError, []string{"absent.gguf"}, "chat", "-m", dense, "-st", "-p", "x", "--draft", "absent.gguf")
+	for _, command := range []string{"serve", "chat"} {
+		expectFailure(t, exitError, []string{drafter, "vocabulary of 4096 tokens, the model one of 512"}, command, "-m", dense, "-st", "-p", "x", "--draft", drafter)
+	}
 }
 
 // longModel is a model that was trained for long contexts, of 2 KiB a token.

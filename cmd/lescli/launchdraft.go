@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/les-project/les/cgo/draft"
+	"github.com/les-project/les/cgo/llama"
 )
 
 // programFlags are llama.cpp's words for the --draft* flags of run.
@@ -40,7 +44,7 @@ func (l *launch) translateDrafts() error {
 		}
 		args = append(args, word, value)
 	}
-	l.args = args
+	l.args, l.drafter = args, path
 	if path == "" && kind == draftAuto {
 		return usagef("--draft-type %s needs a file to look at: --draft is missing", draftAuto)
 	}
@@ -65,4 +69,27 @@ func (l *launch) planDepth() {
 	if kind, _ := l.value([]string{"--spec-type"}); strings.HasPrefix(kind, "draft-") && !l.has([]string{depth}) && os.Getenv(variable) == "" {
 		l.args = append(l.args, depth, strconv.Itoa(draftMaxDefault))
 	}
+}
+
+// checkDrafter refuses a drafter that does not fit the model, as run does: the
+// program would start, and fail each request.
+func (l *launch) checkDrafter(path string) error {
+	kind, _ := l.value([]string{"--spec-type"})
+	if l.drafter == "" || !draft.Known(kind) {
+		return nil
+	}
+	target, err := llama.LoadModel(path, llama.ModelParams{NoAlloc: true})
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	model, err := llama.LoadModel(l.drafter, llama.ModelParams{NoAlloc: true, NextN: draft.UsesNextN(kind)})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	if err := draft.Fits(kind, model, target); err != nil {
+		return fmt.Errorf("%s: cannot draft: %w", l.drafter, err)
+	}
+	return nil
 }

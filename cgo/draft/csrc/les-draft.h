@@ -34,6 +34,9 @@ bool les_draft_type_uses_nextn(const char * type);
 // cannot be read.
 int32_t les_draft_type_of_file(const char * path, char * buf, size_t size);
 
+// Whether a drafter fits a model, drafts of any length; neither needs its weights. If not, the reason is in error.
+bool les_draft_fits(const char * type, const struct llama_model * model, const struct llama_model * target, char * error, size_t size);
+
 // NULL on failure, with the reason in error.
 struct les_draft * les_draft_open(const struct les_draft_params * params, char * error, size_t size);
 void               les_draft_close(struct les_draft * draft);
