@@ -72,7 +72,7 @@ Json les_parse_body(const std::string & text) {
 template <typename Json>
 std::string les_body_text(const Json & body, const char * name) {
     const Json & value = body.at(name);
-    if (value.is_structured()) { // printing it would take a frame of the stack for each bracket
+    if (value.is_array() || value.is_object()) { // printing it would take a frame of the stack for each bracket
         throw std::invalid_argument(std::string(name) + ": is a list or an object");
     }
     if (value.is_number_float() && std::floor(value.template get<double>()) != value.template get<double>()) {
