@@ -151,7 +151,7 @@ func TestSignalLeavesNothingUnderTheFinalName(t *testing.T) {
 // Reads that fail end the work with the place, and leave nothing.
 func TestReadThatFailsWhileRepackingIsNamed(t *testing.T) {
 	rig, model, dir := newFaultRig(t), tinyModel(t, "tiny-qwen3moe"), t.TempDir()
-	out, code := rig.run(t, "error=EIO:when=40+", "repack", model, filepath.Join(dir, "out.gguf"))
+	out, code := rig.run(t, model, "error=EIO:when=40+", "repack", model, filepath.Join(dir, "out.gguf"))
 	if code != exitError || !strings.Contains(out, model) || !strings.Contains(out, "input/output error") || !strings.Contains(out, " at offset ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
