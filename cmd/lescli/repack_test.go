@@ -128,9 +128,11 @@ func TestSplitModelIsRepackedIntoOneFile(t *testing.T) {
 		parts := splitModel(t, tinyModel(t, preset))
 		out := repacked(t, parts[0])
 		checkIdentical(t, out)
-		merged := filepath.Join(t.TempDir(), "merged.gguf")
-		tool := upstreamTool(t, "llama-gguf-split")
-		if text, err := exec.Command(tool, "--merge", parts[0], merged).CombinedOutput(); err != nil {
+		tool, merged, ascii := upstreamTool(t, "llama-gguf-split"), filepath.Join(t.TempDir(), "merged.gguf"), filepath.Join(t.TempDir(), "parts")
+		if err := os.Rename(filepath.Dir(parts[0]), ascii); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := exec.Command(tool, "--merge", filepath.Join(ascii, filepath.Base(parts[0])), merged).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
 		checkUnpacks(t, out, merged)
