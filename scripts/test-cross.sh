@@ -151,9 +151,9 @@ windows() {
     export LES_BUILD_DIR=$root/build-windows GOOS=windows GOARCH=amd64 CGO_ENABLED=1
     export CC=x86_64-w64-mingw32-gcc-posix CXX=x86_64-w64-mingw32-g++-posix WINEDEBUG=-all
     local kernels="-DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON"
-    export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/x86_64-w64-mingw32.cmake $kernels $arguments"
+    export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/x86_64-w64-mingw32.cmake $kernels ${arguments/TOOLS=OFF/TOOLS=ON}"
     if does build; then
-        scripts/build.sh llama les-draft lesext
+        scripts/build.sh llama les-draft lesext llama-gguf-split llama-quantize llama-imatrix # tests start those
         runtime_libraries "$LES_BUILD_DIR/bin"
         scripts/go.sh build -o "$LES_BUILD_DIR/bin/lescli.exe" ./cmd/lescli
     fi
