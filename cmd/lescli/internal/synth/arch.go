@@ -37,7 +37,7 @@ func (p *plan) routed(b string) {
 	}
 	p.matrix(b+"ffn_down_exps", s.expertType, stdExpertDown, s.expertFF, s.embd, s.experts)
 	if s.scaled {
-		for _, name := range []string{"gate", "up", "down"} {
+		for _, name := range []string{"gate", "up"} { // a factor of down would keep the lookahead off too
 			p.float(b+"ffn_"+name+"_exps.scale", normal, 1, s.experts)
 		}
 	}
