@@ -5,7 +5,7 @@
 #include <cstring>
 
 les_llama_memory les_llama_memory_measure(const llama_context * lctx) {
-    les_llama_memory sum = {0, 0, 0};
+    les_llama_memory sum = {0, 0, llama_les_graph_bytes(lctx)};
     for (const auto & entry : llama_get_memory_breakdown(lctx)) {
         if (strcmp(ggml_backend_buft_name(entry.first), "LES") == 0) {
             continue; // what stays in the files: addresses without memory

@@ -10,7 +10,7 @@ import "C"
 type Memory struct {
 	ModelBytes   int64 // weights
 	ContextBytes int64 // KV cache and recurrent state
-	ComputeBytes int64 // scratch buffers of the graph
+	ComputeBytes int64 // scratch buffers of the graph, and its nodes
 }
 
 // Memory returns llama.cpp's own figures.

@@ -126,6 +126,7 @@ type drafting struct {
 	tokens      []llama.Token // of this draft
 	confidences []float32
 	last        engineCounts // of the engine, before this step
+	later       int64        // bytes that the drafter's context takes at its first step
 }
 
 // proposer is a drafter: package draft's, or one of a test.
@@ -177,10 +178,32 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		}
 		return nil, fmt.Errorf("%s: cannot draft: %w", name, err)
 	}
+	d.later = touchedLater(opened.Context(), d.fileOr(file))
 	if err = d.start(opened, opts.width, file); err == nil && d.file != nil {
 		err = d.stream(opts.path, opened.Context(), opts.stream)
 	}
 	return d, err
+}
+
+// fileOr is where the drafter's experts are: in its own file, or in that of the
+// model, whose NextN block drafts; nil where it has none.
+func (d *drafting) fileOr(target *modelFile) *modelFile {
+	if d.model != nil {
+		return d.file
+	}
+	return target
+}
+
+// touchedLater is what a drafter's context, if it has one, takes at its first step.
+func touchedLater(lctx *llama.Context, file *modelFile) int64 {
+	if lctx == nil {
+		return 0
+	}
+	bytes := lctx.Memory().ComputeBytes
+	if file != nil {
+		bytes += file.WorkBytes(lctx.Ubatch())
+	}
+	return bytes
 }
 
 // start puts a drafter under a controller.

@@ -1,6 +1,11 @@
 package main
 
 import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/les-project/les/lesext/system"
@@ -17,5 +22,44 @@ func TestMemoryIsPlannedBelowWhatThereIs(t *testing.T) {
 	}
 	if peakMemory() < 1<<20 {
 		t.Errorf("peak memory is %d", peakMemory())
+	}
+}
+
+// TestPlanHolds runs processes of their own, with a prompt that fills the
+// graph buffers of model and drafter.
+func TestPlanHolds(t *testing.T) {
+	hybrid := tinyModel(t, "tiny-qwen35moe-nextn")
+	prompt := strings.Repeat(draftPrompt, 1+3000/len(draftPrompt))
+	for _, test := range []struct {
+		name, model string
+		flags       []string
+	}{
+		{"no drafts", hybrid, []string{"--ubatch", "2048"}},
+		{"draft-dspark", referenceModel, []string{"--draft", referenceDrafter()}},
+		{"draft-mtp", hybrid, []string{"--draft-type", "draft-mtp"}},
+		{"the model itself", hybrid, []string{"--draft", hybrid, "--draft-type", "draft-simple"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			report := filepath.Join(t.TempDir(), "report.json")
+			run := append([]string{"run", "-m", test.model, "-p", prompt, "-n", "30", "-c", "4096", "--les-slots", "floor", "--json", report}, test.flags...)
+			if out, err := exec.Command(os.Args[0], run...).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			var summary struct {
+				Plan    int64 `json:"plan_bytes"`
+				Process int64 `json:"process_bytes"`
+				Peak    int64 `json:"peak_rss_bytes"`
+			}
+			text, err := os.ReadFile(report)
+			if err == nil {
+				err = json.Unmarshal(text, &summary)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if summary.Peak == 0 || summary.Peak > summary.Plan {
+				t.Errorf("peak of %d bytes, planned were %d, of them process %d", summary.Peak, summary.Plan, summary.Process)
+			}
+		})
 	}
 }

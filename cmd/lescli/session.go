@@ -134,6 +134,9 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 		ReadDelay:   opts.les.readDelay,
 		Log:         opts.log,
 	}
+	if s.drafting != nil {
+		config.WorkBytes += s.drafting.later
+	}
 	if opts.record {
 		s.routes = file.routesBuffer()
 		config.Routes = s.routes

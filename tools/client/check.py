@@ -12,7 +12,6 @@ With one sequence at a time every step has the shape it had alone, and any diffe
 """
 
 import argparse
-import collections
 import json
 import sys
 import time
@@ -119,6 +118,12 @@ class Check:
             if now > was + more:
                 self.failures.append(f"{name}: {was} after the first part, {now} at the end")
 
+    def say(self, sequences, name, load):
+        if load:
+            print(f"{sequences} sequences, {name}: {load.completed} answers, {len(load.different)} of them not as one client got them"
+                  f" ({len(set(load.different))} different ones), {load.vanished} clients vanished, {len(load.errors)} errors")
+            self.judge(sequences, load)
+
     def judge(self, sequences, load):
         if load.errors:
             self.failures.append(f"{sequences} sequences: {len(load.errors)} errors, the first: {load.errors[0]}")
@@ -131,11 +136,11 @@ class Check:
         for sequences in self.args.sequences:
             expected, resident = self.resident(sequences)
             streamed, report = self.streamed(sequences, expected)
-            for name, load in (("resident", resident), ("streamed", streamed)):
-                if load:
-                    print(f"{sequences} sequences, {name}: {load.completed} answers, {len(load.different)} of them not as one client got them"
-                          f" ({len(collections.Counter(load.different))} different ones), {load.vanished} clients vanished, {len(load.errors)} errors")
-                    self.judge(sequences, load)
+            self.say(sequences, "resident", resident)
+            self.say(sequences, "streamed", streamed)
+            if resident:
+                new = set(streamed.different) - set(resident.different)
+                print(f"{sequences} sequences: {len(new)} of the different answers never came with everything resident")
             print(json.dumps(report), flush=True)
         return self.failures
 
