@@ -185,7 +185,7 @@ void les_quantise_x(const struct les_node * node, const struct ggml_tensor * w, 
             char * q   = row + b0*ggml_type_size(type);
             from_float((const float *) ((const char *) x->data + i2*x->nb[2] + i1*x->nb[1]) + b0*bs, q, (b1 - b0)*bs);
             if (nb1 > sums) {
-                les_dot_sums(q, row + sums + les_dot_sums_bytes(type, b0*bs), b1 - b0);
+                les_dot_sums(type, row, row + sums, b0, b1);
             }
         }
     }

@@ -132,7 +132,7 @@ const char *     les_input_row   (const struct les_input * in, struct les_row ro
 // les-dot.c: rows times inputs
 
 size_t les_dot_sums_bytes(enum ggml_type type, int64_t n);
-void   les_dot_sums      (const void * blocks, void * sums, int64_t n_blocks);
+void   les_dot_sums      (enum ggml_type type, const void * row, void * sums, int64_t b0, int64_t b1);
 void   les_dot_rows      (const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out);
 
 // les-unit.c: the arithmetic of one unit

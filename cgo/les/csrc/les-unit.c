@@ -96,7 +96,7 @@ void les_finish_first(const struct les_node * node, struct les_entry * e) {
             char * q = node->actq + pair*nb1;
             from_float(node->act + pair*node->n_ff, q, node->n_ff);
             if (nb1 > sums) {
-                les_dot_sums(q, q + sums, node->n_ff/ggml_blck_size(type));
+                les_dot_sums(type, q, q + sums, 0, node->n_ff/ggml_blck_size(type));
             }
         }
     }

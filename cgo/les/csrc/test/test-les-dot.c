@@ -17,27 +17,33 @@ static uint64_t random_next(uint64_t * state) {
 }
 
 // Every bit of a block may be anything but those of its scales, which are below 1, subnormal numbers and both signs
-// included.
+// included; MXFP4's are at most 2^15.
 static void fill_rows(enum ggml_type type, char * rows, int64_t n_blocks, uint64_t * state) {
     for (size_t i = 0; i < n_blocks*ggml_type_size(type); i++) {
         rows[i] = (char) random_next(state);
     }
     for (int64_t b = 0; b < n_blocks; b++) {
-        if (type == GGML_TYPE_Q3_K) {
-            ((block_q3_K *) rows)[b].d &= 0xBBFF;
-        } else {
-            ((block_q4_K *) rows)[b].d    &= 0xBBFF;
-            ((block_q4_K *) rows)[b].dmin &= 0xBBFF;
+        switch (type) {
+            case GGML_TYPE_Q3_K:
+                ((block_q3_K *) rows)[b].d &= 0xBBFF;
+                break;
+            case GGML_TYPE_Q4_K:
+                ((block_q4_K *) rows)[b].d    &= 0xBBFF;
+                ((block_q4_K *) rows)[b].dmin &= 0xBBFF;
+                break;
+            default:
+                ((block_mxfp4 *) rows)[b].e %= 144;
         }
     }
 }
 
 // Inputs from 1e-3 to 1e3, one block in four with a single value, one in eight zero.
 static void fill_input(float * x, int64_t n, uint64_t * state) {
-    for (int64_t b = 0; b < n; b += QK_K) {
+    const int64_t block = n % QK_K == 0 ? QK_K : QK_MXFP4;
+    for (int64_t b = 0; b < n; b += block) {
         const uint64_t kind  = random_next(state) % 8;
         const float    scale = powf(10.0f, (float) (random_next(state) % 7) - 3.0f);
-        for (int64_t i = 0; i < QK_K; i++) {
+        for (int64_t i = 0; i < block; i++) {
             const float v = scale*((float) (random_next(state) % 20001)/10000.0f - 1.0f);
             x[b + i] = kind == 0 ? 0.0f : kind < 3 && i != 17 ? 0.0f : v;
         }
@@ -57,13 +63,13 @@ static void compare(enum ggml_type type, int64_t n, int n_in, uint64_t seed) {
     float   out[LES_DOT_INPUTS_MAX][N_ROWS];
     const char * inputs[LES_DOT_INPUTS_MAX];
     float *      outs[LES_DOT_INPUTS_MAX];
-    fill_rows(type, rows, N_ROWS*n/QK_K, &seed);
+    fill_rows(type, rows, N_ROWS*n/ggml_blck_size(type), &seed);
     for (int i = 0; i < n_in; i++) {
         char * row = in + i*in_bytes;
         fill_input(x, n, &seed);
         ggml_get_type_traits_cpu(traits->vec_dot_type)->from_float(x, row, n);
         if (in_bytes > quantised) {
-            les_dot_sums(row, row + quantised, n/QK_K);
+            les_dot_sums(traits->vec_dot_type, row, row + quantised, 0, n/ggml_blck_size(traits->vec_dot_type));
         }
         inputs[i] = row;
         outs[i]   = out[i];
@@ -82,16 +88,22 @@ static void compare(enum ggml_type type, int64_t n, int n_in, uint64_t seed) {
     free(x);
 }
 
-static void each_row_equals_upstreams(void) {
-    const int64_t lengths[] = { 256, 512, 768, 2048, 7168 };
-    for (size_t i = 0; i < sizeof(lengths)/sizeof(lengths[0]); i++) {
+static void lengths_equal(enum ggml_type type, const int64_t * lengths, size_t n_lengths) {
+    for (size_t i = 0; i < n_lengths; i++) {
         for (int n_in = 1; n_in <= LES_DOT_INPUTS_MAX; n_in++) {
             for (uint64_t seed = 0; seed < 20; seed++) {
-                compare(GGML_TYPE_Q3_K, lengths[i], n_in, seed*7919 + (uint64_t) n_in);
-                compare(GGML_TYPE_Q4_K, lengths[i], n_in, seed*7919 + (uint64_t) n_in);
+                compare(type, lengths[i], n_in, seed*7919 + (uint64_t) n_in);
             }
         }
     }
+}
+
+static void each_row_equals_upstreams(void) {
+    const int64_t wide[]   = { 256, 512, 768, 2048, 7168 };
+    const int64_t narrow[] = { 32, 64, 96, 256, 2880, 4096 };
+    lengths_equal(GGML_TYPE_Q3_K,  wide,   sizeof(wide)/sizeof(wide[0]));
+    lengths_equal(GGML_TYPE_Q4_K,  wide,   sizeof(wide)/sizeof(wide[0]));
+    lengths_equal(GGML_TYPE_MXFP4, narrow, sizeof(narrow)/sizeof(narrow[0]));
 }
 
 int main(void) {
