@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
@@ -93,9 +93,9 @@ func runInspect(c *cli.Context) error {
 	return nil
 }
 
-// dependentDrafters are the architectures of which llama.cpp makes no context
-// without that of another model, unless the file has embeddings and output itself.
-var dependentDrafters = []string{"dflash", "eagle3", "gemma4-assistant"}
+// dependent is what llama.cpp says where it makes no context of a drafter without
+// that of another model: the file has no embeddings or no output of its own.
+const dependent = "requires ctx_other"
 
 // inspect reads the metadata, and lets llama.cpp plan the model without
 // loading it.
@@ -107,12 +107,8 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 	}
 	defer model.Close()
 	lctx, err := llama.NewContext(model, llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1})
-	if err != nil && slices.Contains(dependentDrafters, file.Arch) {
-		return nil, fmt.Errorf("%s: is a drafter (%s) that computes with weights of the model it drafts for, so there is no plan for it alone; "+
-			"lescli run -m MODEL --draft %[1]s --verbose shows what both take", path, file.Arch)
-	}
 	if err != nil {
-		return nil, err
+		return nil, whyNoPlan(file, err)
 	}
 	defer lctx.Close()
 	memory := lctx.Memory()
@@ -130,6 +126,15 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 		Process: les.ResidentBytes(), // weights are not in it: none were loaded
 	})
 	return r, nil
+}
+
+// whyNoPlan is why llama.cpp made no context, for people.
+func whyNoPlan(file *modelFile, err error) error {
+	if !strings.Contains(err.Error(), dependent) {
+		return err
+	}
+	return fmt.Errorf("%s: is a drafter (%s) that computes with weights of the model it drafts for, so there is no plan for it alone; "+
+		"lescli run -m MODEL --draft %[1]s --verbose shows what both take", file.paths[0], file.Arch)
 }
 
 // planned fills in what the engine's own plan says for each budget.

@@ -78,6 +78,10 @@ func TestInspectSaysWhyADrafterHasNoPlan(t *testing.T) {
 	if code != exitError || !strings.Contains(stderr, "les-ref-dspark.gguf: is a drafter (dflash)") || strings.Contains(stderr, "ctx_other") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
+	file, other := &modelFile{paths: []string{"x.gguf"}}, errors.New("x.gguf: cannot make a context of 8 tokens: no memory")
+	if err := whyNoPlan(file, other); err != other {
+		t.Errorf("another reason has become %v", err)
+	}
 }
 
 // The reference model has one matrix for embeddings and output: it stays in
