@@ -79,7 +79,7 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 		return opts, err
 	}
 	if c.IsSet("file") && c.IsSet("seed") {
-		return opts, usagef("--file and --seed contradict: a text has its own tokens")
+		return opts, usagef("--file (-f) and --seed contradict: a text has its own tokens")
 	}
 	opts = benchOptions{rounds: c.Int("repetitions"), processes: c.String("processes"), verbose: c.Bool("verbose")}
 	if !slices.Contains([]string{processesAuto, processesArm, processesSample}, opts.processes) {

@@ -169,7 +169,7 @@ func TestBenchRefusesContradictingFlags(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"text and seed":        {[]string{"-f", "x", "--seed", "2"}, []string{"--file and --seed"}},
+		"text and seed":        {[]string{"-f", "x", "--seed", "2"}, []string{"--file (-f) and --seed"}},
 		"list of slots":        {[]string{"--les-slots", "1,2"}, []string{"--les-slots", "list", "--sweep slots=1,2"}},
 		"sweep without name":   {[]string{"--sweep", "1,2"}, []string{"--sweep", "NAME=VALUE"}},
 		"sweep of nothing":     {[]string{"--sweep", "slots="}, []string{"--sweep", "NAME=VALUE"}},

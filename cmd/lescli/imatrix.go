@@ -36,7 +36,7 @@ func runImatrix(c *cli.Context) error {
 		return err
 	}
 	if c.String("out") == "" {
-		return usagef("--out is missing: where to write the importance data")
+		return usagef("--out (-o) is missing: where to write the importance data")
 	}
 	path, err := modelPath(c)
 	if err != nil {

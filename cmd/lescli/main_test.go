@@ -110,7 +110,7 @@ func TestNoModelIsAUsageError(t *testing.T) {
 	t.Setenv(modelVariable, "")
 	t.Chdir(t.TempDir())
 	for _, args := range [][]string{{"run", "-p", "x"}, {"inspect"}, {"check"}} {
-		expectFailure(t, exitUsage, []string{"--model is missing"}, args...)
+		expectFailure(t, exitUsage, []string{"--model (-m) is missing"}, args...)
 	}
 }
 

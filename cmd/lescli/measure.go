@@ -40,18 +40,18 @@ func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
 	opts = measureOptions{name: c.String("file"), chunk: c.Int("ctx"), chunks: c.Int("chunks"), ubatch: c.Int("ubatch"), threads: c.Int("threads")}
 	switch {
 	case opts.name == "":
-		return opts, usagef("--file is missing: a text is needed")
+		return opts, usagef("--file (-f) is missing: a text is needed")
 	case opts.chunks < 0:
 		return opts, usagef("--chunks: %d is negative", opts.chunks)
 	case opts.chunks > countsMax:
 		return opts, usagef("--chunks: %d is more than %d", opts.chunks, countsMax)
 	case opts.ubatch < ubatchMeasured || opts.chunk < ubatchMeasured:
-		return opts, usagef("--ctx and --ubatch must be at least %d", ubatchMeasured)
+		return opts, usagef("--ctx (-c) and --ubatch (-ub) must be at least %d", ubatchMeasured)
 	}
 	if opts.les, err = parseLES(c); err != nil {
 		return opts, err
 	}
-	if opts.text, err = readText("file", opts.name); err != nil {
+	if opts.text, err = readText(flagName(c, "file"), opts.name); err != nil {
 		return opts, err
 	}
 	if strings.ContainsRune(opts.text, 0) {
@@ -82,7 +82,7 @@ func (o *measureOptions) open(ctx context.Context, c *cli.Context, path string, 
 	}
 	line := newProgressLine(c.App.ErrWriter)
 	s, err := openSession(ctx, sessionOptions{
-		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: line, log: c.App.ErrWriter, origin: contextAsked,
+		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: line, log: c.App.ErrWriter, origin: contextChunk,
 		context: llama.ContextParams{
 			Tokens: o.batch(), Batch: o.batch(), Ubatch: min(o.ubatch, o.batch()), Seqs: o.batch() / o.chunk, Threads: o.threads, Observe: observer,
 		},
@@ -114,7 +114,7 @@ func (m *measured) count(o *measureOptions, path string) error {
 	}
 	m.tokens = len(tokens)
 	if m.tokens < 2*o.chunk {
-		return fmt.Errorf("%s: has %d tokens; two chunks of --ctx %d are the least", o.name, m.tokens, o.chunk)
+		return fmt.Errorf("%s: has %d tokens; two chunks of %d (--ctx, -c) are the least", o.name, m.tokens, o.chunk)
 	}
 	return nil
 }

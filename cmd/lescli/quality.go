@@ -58,7 +58,7 @@ func runQuality(c *cli.Context) error {
 	models := c.StringSlice("model")
 	switch {
 	case len(models) == 0:
-		return usagef("--model is missing")
+		return usagef("--model (-m) is missing")
 	case c.String("ref") == "":
 		return usagef("--ref is missing: what to compare with")
 	}

@@ -141,7 +141,7 @@ func parseRun(c *cli.Context) (runOptions, error) {
 
 // readPrompt takes the prompt from exactly one place.
 func readPrompt(c *cli.Context) (text string, err error) {
-	from := "--prompt"
+	from := flagName(c, "prompt")
 	switch file := c.String("file"); {
 	case c.IsSet("prompt") && c.IsSet("file"):
 		err = usagef("--prompt (-p) and --file (-f) contradict")
@@ -151,10 +151,10 @@ func readPrompt(c *cli.Context) (text string, err error) {
 		err = usagef("--prompt (-p) or --file (-f) is missing")
 	case file == "-":
 		from = "standard input"
-		text, err = readAllText("file", os.Stdin)
+		text, err = readAllText(flagName(c, "file"), os.Stdin)
 	default:
-		from = "--file: " + file
-		text, err = readText("file", file)
+		from = flagName(c, "file") + ": " + file
+		text, err = readText(flagName(c, "file"), file)
 	}
 	if err != nil {
 		return "", err
@@ -182,7 +182,7 @@ func promptTokens(s *session, opts runOptions) ([]llama.Token, error) {
 		return nil, errEmptyPrompt
 	}
 	if len(tokens) >= s.tokens {
-		return nil, fmt.Errorf("the prompt has %d tokens; --ctx %d leaves no room for an answer", len(tokens), s.tokens)
+		return nil, fmt.Errorf("the prompt has %d tokens; a context of %d (--ctx, -c) leaves no room for an answer", len(tokens), s.tokens)
 	}
 	return tokens, nil
 }

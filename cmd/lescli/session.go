@@ -49,6 +49,9 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	}
 	seqs := max(1, opts.context.Seqs)
 	opts.context.Tokens = seqs * opts.origin.length(opts.context.Tokens/seqs, file.Trained, opts.log)
+	if opts.context.Tokens > contextTokensMax {
+		return nil, fmt.Errorf("a context of %d tokens is more than %d", opts.context.Tokens, contextTokensMax)
+	}
 	s := &session{tokens: opts.context.Tokens}
 	defer func() {
 		if err != nil {

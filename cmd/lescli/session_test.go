@@ -135,7 +135,7 @@ func TestEngineThatCannotOpenIsNamed(t *testing.T) {
 
 func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	expectFailure(t, exitError, []string{"--ctx 256"}, "run", "-m", model, "-c", "256", "--les", "off", "-p", strings.Repeat("zz ", 300))
+	expectFailure(t, exitError, []string{"a context of 256 (--ctx, -c) leaves no room"}, "run", "-m", model, "-c", "256", "--les", "off", "-p", strings.Repeat("zz ", 300))
 }
 
 func TestReportThatCannotBeWrittenIsRefusedFirst(t *testing.T) {

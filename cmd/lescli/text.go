@@ -13,14 +13,14 @@ import (
 // calibrates or measures on, and little beside a model. A device has no end.
 const textBytesMax = 128 << 20
 
-// readText reads the file that a flag names.
+// readText reads the file that a flag gives, which is as messages name it.
 func readText(flag, name string) (string, error) {
 	if name == "" {
-		return "", usagef("--%s is empty", flag)
+		return "", usagef("%s is empty", flag)
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	defer file.Close()
 	return readAllText(flag, file)
@@ -33,7 +33,7 @@ func readAllText(flag string, file *os.File) (string, error) {
 		err = fmt.Errorf("%s has more than %s, too many for a text", file.Name(), formatSize(textBytesMax))
 	}
 	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	return string(text), nil
 }

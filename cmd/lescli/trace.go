@@ -59,11 +59,11 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 	opts.hasText = c.IsSet("prompt") || c.IsSet("file")
 	switch {
 	case c.String("out") == "":
-		return opts, usagef("--out is missing")
+		return opts, usagef("--out (-o) is missing")
 	case opts.hasText && c.IsSet("seed"):
 		return opts, usagef("--seed contradicts a text, which has its own tokens")
 	case opts.step > c.Int("ctx"):
-		return opts, usagef("--step: %d is more than --ctx %d", opts.step, c.Int("ctx"))
+		return opts, usagef("--step: %d is more than the context of %d tokens (--ctx, -c)", opts.step, c.Int("ctx"))
 	}
 	les, err := parseLES(c)
 	switch {

@@ -92,7 +92,7 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	usage := map[string][]string{
-		"--out is missing":         {"trace", "-m", "x"},
+		"--out (-o) is missing":    {"trace", "-m", "x"},
 		"--seed contradicts":       {"trace", "-m", "x", "-o", out, "-p", "y", "--seed", "3"},
 		"--step: 9":                {"trace", "-m", "x", "-o", out, "--step", "9", "-c", "8"},
 		"--les off":                {"trace", "-m", "x", "-o", out, "--les", "off"},

@@ -106,8 +106,8 @@ func parseShapes(c *cli.Context) ([]feedShape, error) {
 	for _, t := range threads {
 		for _, ub := range ubatches {
 			for _, prompt := range prompts {
-				if prompt+gen > countsMax/seqs {
-					return nil, usagef("--prompt-tokens %d and --gen %d of %d sequences are more than %d tokens", prompt, gen, seqs, countsMax)
+				if prompt+gen > contextTokensMax/seqs {
+					return nil, usagef("--prompt-tokens %d and --gen %d of %d sequences are more than %d tokens", prompt, gen, seqs, contextTokensMax)
 				}
 				shapes = append(shapes, feedShape{threads: t, ubatch: ub, prompt: prompt, gen: gen, seqs: seqs})
 			}
