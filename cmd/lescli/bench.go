@@ -16,9 +16,9 @@ func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "bench",
 		Usage: "measure speed with fed tokens",
-		Description: "Feeds tokens instead of drawing them, so that all arms route the same experts\n" +
-			"whatever their settings are: those of a text, or pseudo-random ones. Each round has\n" +
-			"its own tokens and starts with an empty context. Several arms, from --sweep or the\n" +
+		Description: "Feeds tokens instead of drawing them, so that all arms route the same experts " +
+			"whatever their settings are: those of a text, or pseudo-random ones. Each round has " +
+			"its own tokens and starts with an empty context. Several arms, from --sweep or the " +
 			"other lists, are measured in turn, each in a process of its own.",
 		Flags:  slices.Concat(benchFlags(), armFlags(), ladderFlags(), benchDraftFlags(), lesFlags()),
 		Action: runBench,

@@ -16,7 +16,7 @@ func inspectCommand() *cli.Command {
 		Name:      "inspect",
 		Usage:     "show what a model needs and what each budget would buy",
 		ArgsUsage: "[MODEL]",
-		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for\n" +
+		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for " +
 			"the given context length and batch.",
 		Flags: []cli.Flag{
 			namedModelFlag(), ctxFlag(), ubatchFlag(),

@@ -14,7 +14,7 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "run",
 		Usage: "continue a prompt",
-		Description: "Text goes to standard output, everything else to standard error. Ends at the end\n" +
+		Description: "Text goes to standard output, everything else to standard error. Ends at the end " +
 			"of the text, after -n tokens, when the context is full, or at Ctrl-C.",
 		Flags: append([]cli.Flag{
 			modelFlag(), adapterFlag(), ctxFlag(), threadsFlag(), ubatchFlag(),

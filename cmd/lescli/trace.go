@@ -17,7 +17,7 @@ func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "trace",
 		Usage: "record which experts a text routes to",
-		Description: "Feeds the tokens of a text, or pseudo-random ones, and writes what each layer\n" +
+		Description: "Feeds the tokens of a text, or pseudo-random ones, and writes what each layer " +
 			"routed to and what was guessed for it. lescli replay reads the file.",
 		Flags: append([]cli.Flag{
 			modelFlag(), threadsFlag(),

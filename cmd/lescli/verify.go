@@ -15,8 +15,8 @@ func verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
 		Usage: "compare streamed with resident, every logit, bit for bit",
-		Description: "Feeds the same pseudo-random tokens in the same batches to the model with all\n" +
-			"experts resident (plain CPU buffers) and streamed, in every combination of the\n" +
+		Description: "Feeds the same pseudo-random tokens in the same batches to the model with all " +
+			"experts resident (plain CPU buffers) and streamed, in every combination of the " +
 			"listed values. Lists are separated by commas. Exits 1 at the first difference.",
 		Flags: []cli.Flag{
 			modelFlag(),
