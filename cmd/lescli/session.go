@@ -158,7 +158,10 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 	if s.engine, err = streaming.Open(s.lctx, config); err != nil {
 		return fmt.Errorf("%s: %w", opts.path, err)
 	}
-	s.reason = s.engine.Plan().Reason
+	p := s.engine.Plan()
+	if s.reason = p.Reason; s.reason == "" {
+		warnOfBudget(opts.les.budgetBytes, p.Total, opts.log)
+	}
 	if opts.warm != "" && s.reason == "" {
 		s.warm, err = startWarm(opts.warm, s.engine, opts.log)
 	}
