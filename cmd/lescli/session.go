@@ -49,6 +49,13 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	}
 	seqs := max(1, opts.context.Seqs)
 	opts.context.Tokens = seqs * opts.origin.length(opts.context.Tokens/seqs, file.Trained, opts.log)
+	if opts.adapter != "" { // one that is none is refused before the weights are read
+		adapter, err := llama.OpenFile(opts.adapter)
+		if err != nil {
+			return nil, fmt.Errorf("--lora: %w", err)
+		}
+		adapter.Close()
+	}
 	if opts.context.Tokens > contextTokensMax {
 		return nil, fmt.Errorf("a context of %d tokens is more than %d", opts.context.Tokens, contextTokensMax)
 	}

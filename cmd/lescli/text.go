@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/les-project/les/cgo/llama"
 )
 
 // textBytesMax bounds the texts that are read into memory: many times what anybody
@@ -40,17 +38,3 @@ func readAllText(flag string, file *os.File) (string, error) {
 
 // errEmptyPrompt is for models that begin no text by themselves.
 var errEmptyPrompt = errors.New("the prompt is empty, and the model has no token to start a text with")
-
-// checkEmpty fails with errEmptyPrompt before any weights are read.
-func checkEmpty(path string) error {
-	model, err := llama.LoadModel(path, llama.ModelParams{NoAlloc: true})
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	tokens, err := model.Tokenize("", true)
-	if err == nil && len(tokens) == 0 {
-		err = errEmptyPrompt
-	}
-	return err
-}
