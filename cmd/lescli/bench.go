@@ -70,6 +70,7 @@ type benchOptions struct {
 	stock     stockOptions
 	ladder    ladder
 	slotsFlag string // flag whose arms differ in slots, empty without one
+	streaming string // flag whose arms differ in how they stream, empty without one
 	verbose   bool
 }
 
@@ -95,7 +96,7 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 	if opts.ladder, err = parseLadder(c); err != nil {
 		return opts, err
 	}
-	opts.slotsFlag = slotsFlag(opts.ladder, values)
+	opts.slotsFlag, opts.streaming = slotsFlag(opts.ladder, values), streamingFlag(opts.ladder, values)
 	if err = checkSlotsFlag(c, opts); err != nil {
 		return opts, err
 	}

@@ -17,7 +17,7 @@ func verifyCommand() *cli.Command {
 		Usage: "compare streamed with resident, every logit, bit for bit",
 		Description: "Feeds the same pseudo-random tokens in the same batches to the model with all " +
 			"experts resident (plain CPU buffers) and streamed, in every combination of the " +
-			"listed values. Lists are separated by commas. Exits 1 at the first difference.",
+			"listed values. Lists are separated by commas. Exits 1 at the first difference, and where nothing can be streamed.",
 		Flags: []cli.Flag{
 			modelFlag(),
 			adapterFlag(),
@@ -132,6 +132,9 @@ func runVerify(c *cli.Context) error {
 	file, err := readModelFile(v.opts.path)
 	if err != nil {
 		return err
+	}
+	if len(file.layers) == 0 && v.streams() {
+		return v.nothing(whyResident(file, lesOptions{}))
 	}
 	if err := v.record(ctx); err != nil {
 		return err
