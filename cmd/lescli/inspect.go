@@ -106,12 +106,17 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 		return nil, err
 	}
 	defer model.Close()
-	lctx, err := llama.NewContext(model, llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1})
+	params := llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1}
+	lctx, err := llama.NewContext(model, params)
 	if err != nil {
 		return nil, whyNoPlan(file, err)
 	}
 	defer lctx.Close()
-	memory := lctx.Memory()
+	memory, process := lctx.Memory(), les.ResidentBytes() // weights are not in it: none were loaded
+	states, err := stateBytes(model, params, memory.ContextBytes)
+	if err != nil {
+		return nil, err
+	}
 	r := &inspection{
 		Model: path, Parts: len(file.paths), Layout: file.layoutName(), Architecture: file.Arch, Description: model.Description(),
 		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.Blocks - file.NextN,
@@ -123,9 +128,21 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 	r.planned(file.shape(), plan.Usage{
 		Dense: memory.ModelBytes - r.RoutedBytes - r.RowsBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes,
 		Work:    file.WorkBytes(lctx.Ubatch()),
-		Process: les.ResidentBytes(), // weights are not in it: none were loaded
+		Process: max(0, process-states),
 	})
 	return r, nil
+}
+
+// stateBytes is the memory of recurrent states, which llama.cpp takes although nothing
+// is loaded: of each one more for a token that can be taken back.
+func stateBytes(model *llama.Model, params llama.ContextParams, without int64) (int64, error) {
+	params.Rollback = 1
+	lctx, err := llama.NewContext(model, params)
+	if err != nil {
+		return 0, err
+	}
+	defer lctx.Close()
+	return lctx.Memory().ContextBytes - without, nil
 }
 
 // whyNoPlan is why llama.cpp made no context, for people.
@@ -198,7 +215,7 @@ func (r *inspection) print(out io.Writer) {
 	line("kv", "%s for %d tokens", formatSize(r.KVBytes), r.ContextTokens)
 	line("compute", "%s for batches of %d, work buffer included", formatSize(r.ComputeBytes), r.UbatchTokens)
 	line("process", "%s of code, vocabulary, runtime and reserve", formatSize(r.ProcessBytes))
-	line("floor", "%s", formatSize(r.FloorBytes))
+	line("floor", "%s; a run measures compute and process itself, and may need some percent more", formatSize(r.FloorBytes))
 	line("all resident", "%s", formatSize(r.FullBytes))
 	for _, tensor := range r.Unknown {
 		line("not known", "%s: %s, shaped like experts, kept resident", tensor.Name, formatSize(tensor.Bytes))
