@@ -206,3 +206,36 @@ func TestBenchRefusesASweepOfSlotsBesideFlagsThatSetThem(t *testing.T) {
 		expectFailure(t, exitUsage, []string{want}, append([]string{"bench", "-m", "x"}, args...)...)
 	}
 }
+
+// More than all of a ceiling is a ceiling that was measured wrong; which part of it, and
+// of what, is said.
+func TestArmsAboveTheirCeilingAreExplained(t *testing.T) {
+	speeds := func(samples ...float64) spread { return newSpread(samples) }
+	run := func(direct bool, bandwidth, resident float64) *benchReport {
+		report := &benchReport{Arms: []armReport{
+			{Name: "slots 2", engineSummary: engineSummary{LES: "on"}, DecodeTokens: 1, Decode: speeds(10, 10, 10), Cost: &tokenCost{MissedBytes: 1 << 20}},
+			{Name: "slots all", engineSummary: engineSummary{LES: "on"}, DecodeTokens: 1, Decode: speeds(1, resident, 2*resident), Cost: &tokenCost{}},
+		}}
+		r := &benchRun{flash: []*flashRun{{probe: probeSettings{Paths: []string{"x"}}, results: []probeResult{{bandwidth, 4, direct}}}}}
+		for _, slots := range []int{2, slotsAll} {
+			arm := &armRun{paths: []string{"x"}}
+			arm.Mode, arm.Slots = lesOn, slots
+			r.arms = append(r.arms, arm)
+		}
+		for i := range report.Arms {
+			report.Arms[i].Roofline = r.roofline(report, i)
+		}
+		return report
+	}
+	const prefix = "slots 2 is above its ceiling: "
+	for want, report := range map[string]*benchReport{
+		"": run(true, 1<<30, 20),
+		prefix + "slots all, with all experts in memory, was slower (1.000 to 16.000 tok/s): it was disturbed":                                                                           run(true, 1<<30, 8),
+		prefix + "missed experts came at 10.00 MiB/s, more than the flash gave (5.00 MiB to 5.00 MiB): it was measured in a bad moment, or a cache below the file system holds the file": run(true, 5<<20, 20),
+		prefix + "missed experts came at 10.00 MiB/s, more than the flash gave (5.00 MiB to 5.00 MiB): direct reads are refused, and the page cache holds the file":                      run(false, 5<<20, 20),
+	} {
+		if got := strings.Join(report.doubts(), "\n"); got != want {
+			t.Errorf("got %q, want %q; %+v", got, want, report.Arms[0].Roofline)
+		}
+	}
+}
