@@ -35,6 +35,16 @@ func (m *Model) ApplyChat(messages []Message) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("%s: the model has no chat template", m.path)
 	}
+	text, err := ApplyChat(template, messages)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", m.path, err)
+	}
+	return text, nil
+}
+
+// ApplyChat formats messages with a template that llama.cpp knows, and opens the
+// assistant's turn.
+func ApplyChat(template string, messages []Message) (string, error) {
 	if len(messages) == 0 {
 		return "", errors.New("no chat messages")
 	}
@@ -55,13 +65,14 @@ func (m *Model) ApplyChat(messages []Message) (string, error) {
 		size += 2 * (len(message.Role) + len(message.Content))
 	}
 	var text string
+	var ok bool
 	err := withCString(template, func(ctemplate *C.char) {
 		text, ok = readString(size, func(buf *C.char, size C.size_t) C.int32_t {
 			return C.llama_chat_apply_template(ctemplate, chat, C.size_t(len(messages)), true, buf, C.int32_t(size))
 		})
 	})
 	if err != nil || !ok {
-		return "", fmt.Errorf("%s: llama.cpp does not know the model's chat template", m.path)
+		return "", errors.New("llama.cpp does not know the model's chat template")
 	}
 	return text, nil
 }

@@ -34,6 +34,7 @@ type ModelParams struct {
 	Repack       bool // allow buffers that rearrange weights for faster kernels
 	CheckTensors bool // validate the data of every block
 	NoAlloc      bool // describe the model without loading weights
+	VocabOnly    bool // load the vocabulary, and the metadata as text
 	NextN        bool // load the NextN block too, which only drafting needs
 
 	// Progress is called with 0 to 1 from the loading thread; returning false
@@ -57,6 +58,7 @@ func LoadModel(path string, params ModelParams) (*Model, error) {
 	cparams.load_mode = C.enum_llama_load_mode(params.LoadMode)
 	cparams.use_extra_bufts = C.bool(params.Repack)
 	cparams.check_tensors = C.bool(params.CheckTensors)
+	cparams.vocab_only = C.bool(params.VocabOnly)
 	cparams.no_alloc = C.bool(params.NoAlloc)
 	cparams.load_mtp = C.bool(params.NextN)
 	cparams.n_gpu_layers = 0

@@ -32,7 +32,8 @@ type Sampler struct {
 }
 
 // NewSampler makes a sampler. The model is that of the grammar and must outlive
-// it; without a grammar it may be nil.
+// it; without a grammar it may be nil, and to know whether a grammar is one that
+// names no tokens.
 func NewSampler(model *Model, params SamplerParams) (*Sampler, error) {
 	s := newChain()
 	if params.Grammar != "" {
@@ -53,10 +54,14 @@ func newChain() *Sampler {
 // what the others choose from is allowed.
 func (s *Sampler) constrain(model *Model, grammar string) (err error) {
 	var rules *C.struct_llama_sampler
+	var vocab *C.struct_llama_vocab
+	if model != nil {
+		vocab = model.vocab
+	}
 	reason := errorsDuring("it has no rule named root, or is not understood", func() {
 		err = withCString(grammar, func(text *C.char) {
 			_ = withCString("root", func(root *C.char) {
-				rules = C.llama_sampler_init_grammar(C.llama_model_get_vocab(model.model), text, root)
+				rules = C.llama_sampler_init_grammar(vocab, text, root)
 			})
 		})
 	})

@@ -57,7 +57,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(args, "", err) }
 	for _, command := range app.Commands {
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(args, command.Name, err) }
-		command.HideHelpCommand = true
+		command.HideHelpCommand, command.CustomHelpTemplate = true, helpTemplate
 		command.Flags = append(command.Flags, &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print llama.cpp's log"})
 		command.Before = setLog
 	}

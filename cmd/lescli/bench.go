@@ -16,9 +16,9 @@ func benchCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "bench",
 		Usage: "measure speed with fed tokens",
-		Description: "Feeds tokens instead of drawing them, so that all arms route the same experts\n" +
-			"whatever their settings are: those of a text, or pseudo-random ones. Each round has\n" +
-			"its own tokens and starts with an empty context. Several arms, from --sweep or the\n" +
+		Description: "Feeds tokens instead of drawing them, so that all arms route the same experts " +
+			"whatever their settings are: those of a text, or pseudo-random ones. Each round has " +
+			"its own tokens and starts with an empty context. Several arms, from --sweep or the " +
 			"other lists, are measured in turn, each in a process of its own.",
 		Flags:  slices.Concat(benchFlags(), armFlags(), ladderFlags(), benchDraftFlags(), lesFlags()),
 		Action: runBench,
@@ -70,6 +70,7 @@ type benchOptions struct {
 	stock     stockOptions
 	ladder    ladder
 	slotsFlag string // flag whose arms differ in slots, empty without one
+	streaming string // flag whose arms differ in how they stream, empty without one
 	verbose   bool
 }
 
@@ -79,7 +80,7 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 		return opts, err
 	}
 	if c.IsSet("file") && c.IsSet("seed") {
-		return opts, usagef("--file and --seed contradict: a text has its own tokens")
+		return opts, usagef("--file (-f) and --seed contradict: a text has its own tokens")
 	}
 	opts = benchOptions{rounds: c.Int("repetitions"), processes: c.String("processes"), verbose: c.Bool("verbose")}
 	if !slices.Contains([]string{processesAuto, processesArm, processesSample}, opts.processes) {
@@ -95,7 +96,7 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 	if opts.ladder, err = parseLadder(c); err != nil {
 		return opts, err
 	}
-	opts.slotsFlag = slotsFlag(opts.ladder, values)
+	opts.slotsFlag, opts.streaming = slotsFlag(opts.ladder, values), streamingFlag(opts.ladder, values)
 	if err = checkSlotsFlag(c, opts); err != nil {
 		return opts, err
 	}

@@ -169,7 +169,7 @@ func TestBenchRefusesContradictingFlags(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"text and seed":        {[]string{"-f", "x", "--seed", "2"}, []string{"--file and --seed"}},
+		"text and seed":        {[]string{"-f", "x", "--seed", "2"}, []string{"--file (-f) and --seed"}},
 		"list of slots":        {[]string{"--les-slots", "1,2"}, []string{"--les-slots", "list", "--sweep slots=1,2"}},
 		"sweep without name":   {[]string{"--sweep", "1,2"}, []string{"--sweep", "NAME=VALUE"}},
 		"sweep of nothing":     {[]string{"--sweep", "slots="}, []string{"--sweep", "NAME=VALUE"}},
@@ -204,5 +204,38 @@ func TestBenchRefusesASweepOfSlotsBesideFlagsThatSetThem(t *testing.T) {
 		"--sweep budget and --les-budget con": {"--sweep", "budget=1G,2G", "--les-budget", "1G"},
 	} {
 		expectFailure(t, exitUsage, []string{want}, append([]string{"bench", "-m", "x"}, args...)...)
+	}
+}
+
+// More than all of a ceiling is a ceiling that was measured wrong; which part of it, and
+// of what, is said.
+func TestArmsAboveTheirCeilingAreExplained(t *testing.T) {
+	speeds := func(samples ...float64) spread { return newSpread(samples) }
+	run := func(direct bool, bandwidth, resident float64) *benchReport {
+		report := &benchReport{Arms: []armReport{
+			{Name: "slots 2", engineSummary: engineSummary{LES: "on"}, DecodeTokens: 1, Decode: speeds(10, 10, 10), Cost: &tokenCost{MissedBytes: 1 << 20}},
+			{Name: "slots all", engineSummary: engineSummary{LES: "on"}, DecodeTokens: 1, Decode: speeds(1, resident, 2*resident), Cost: &tokenCost{}},
+		}}
+		r := &benchRun{flash: []*flashRun{{probe: probeSettings{Paths: []string{"x"}}, results: []probeResult{{bandwidth, 4, direct}}}}}
+		for _, slots := range []int{2, slotsAll} {
+			arm := &armRun{paths: []string{"x"}}
+			arm.Mode, arm.Slots = lesOn, slots
+			r.arms = append(r.arms, arm)
+		}
+		for i := range report.Arms {
+			report.Arms[i].Roofline = r.roofline(report, i)
+		}
+		return report
+	}
+	const prefix = "slots 2 is above its ceiling: "
+	for want, report := range map[string]*benchReport{
+		"": run(true, 1<<30, 20),
+		prefix + "slots all, with all experts in memory, was slower (1.000 to 16.000 tok/s): it was disturbed":                                                                           run(true, 1<<30, 8),
+		prefix + "missed experts came at 10.00 MiB/s, more than the flash gave (5.00 MiB to 5.00 MiB): it was measured in a bad moment, or a cache below the file system holds the file": run(true, 5<<20, 20),
+		prefix + "missed experts came at 10.00 MiB/s, more than the flash gave (5.00 MiB to 5.00 MiB): direct reads are refused, and the page cache holds the file":                      run(false, 5<<20, 20),
+	} {
+		if got := strings.Join(report.doubts(), "\n"); got != want {
+			t.Errorf("got %q, want %q; %+v", got, want, report.Arms[0].Roofline)
+		}
 	}
 }

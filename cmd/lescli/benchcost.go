@@ -63,7 +63,12 @@ type roofline struct {
 	ReadMS     float64 `json:"read_ms"`          // missed bytes / bandwidth
 	Speed      float64 `json:"tps"`              // ceiling: perfect prefetch with this cache
 	Reached    float64 `json:"reached"`          // speed / ceiling
+	Doubt      string  `json:"doubt"`            // what is wrong with the ceiling where more than it was reached
 }
+
+// aboveCeiling is what is reached where the ceiling is in doubt: a little more than all
+// of it comes by rounding, and by chance.
+const aboveCeiling = 1.005
 
 // roofline compares an arm with the resident one of the same shape and with
 // the bandwidth under its limit. It is nil where there is nothing to compare.
@@ -79,7 +84,26 @@ func (r *benchRun) roofline(report *benchReport, at int) *roofline {
 	line.ReadMS = 1000 * arm.Cost.MissedBytes / line.Bandwidth
 	line.Speed = 1000 / max(line.ResidentMS, line.ReadMS)
 	line.Reached = arm.speed().Median / line.Speed
+	if line.Reached >= aboveCeiling {
+		line.Doubt = line.doubt(arm, reference, flash)
+	}
 	return line
+}
+
+// doubt says which measurement the ceiling has from a bad moment: that of the arm with
+// all experts in memory, or that of the flash.
+func (l *roofline) doubt(arm, reference *armReport, flash *flashRun) string {
+	if l.ReadMS <= l.ResidentMS {
+		s := reference.speed()
+		return fmt.Sprintf("%s, with all experts in memory, was slower (%.3f to %.3f tok/s): it was disturbed", reference.Name, s.Min, s.Max)
+	}
+	reason := "it was measured in a bad moment, or a cache below the file system holds the file"
+	if !flash.results[len(flash.results)-1].Direct {
+		reason = "direct reads are refused, and the page cache holds the file"
+	}
+	s := flash.bandwidth()
+	return fmt.Sprintf("missed experts came at %s/s, more than the flash gave (%s to %s): %s", formatSize(int64(arm.Cost.MissedBytes*arm.speed().Median)),
+		formatSize(int64(s.Min)), formatSize(int64(s.Max)), reason)
 }
 
 // reference is the arm with all experts in slots, else the one without

@@ -88,7 +88,11 @@ func newBenchPage(r *benchReport) *benchPage {
 		}
 		page.Rows = append(page.Rows, newPageRow(&arm))
 	}
-	page.Plots = append(page.Plots, speedPlot(r.Arms))
+	speeds := speedPlot(r.Arms)
+	for _, line := range r.doubts() {
+		speeds.Note += " " + line + "."
+	}
+	page.Plots = append(page.Plots, speeds)
 	if costs := costPlot(r.Arms); len(costs.Rows) > 0 {
 		page.Plots = append(page.Plots, costs)
 	}

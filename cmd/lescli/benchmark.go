@@ -72,7 +72,7 @@ func (b *benchmark) open() (_ benchOpened, err error) {
 // readTextTokens reads a text that must be long enough for every sample to
 // have tokens of its own.
 func readTextTokens(model *llama.Model, settings benchSettings) ([]llama.Token, error) {
-	text, err := readText("file", settings.Text)
+	text, err := readText("--file (-f)", settings.Text)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,17 @@ func slotsFlag(l ladder, values sweepValues) string {
 	return ""
 }
 
+// streamingFlag is the flag that asks for arms which differ in what means nothing for a
+// model that is not streamed, empty without one.
+func streamingFlag(l ladder, values sweepValues) string {
+	for _, name := range []string{"lookahead", "lanes", "ready-first"} {
+		if values[name] != nil {
+			return "--sweep " + name
+		}
+	}
+	return slotsFlag(l, values)
+}
+
 // checkSlotsFlag refuses a sweep of slots beside flags that set them for all arms.
 func checkSlotsFlag(c *cli.Context, opts benchOptions) error {
 	if opts.slotsFlag == "" || opts.ladder.on {
@@ -41,8 +52,8 @@ func checkSlotsFlag(c *cli.Context, opts benchOptions) error {
 func checkBenchModels(opts benchOptions, files map[string]*modelFile) error {
 	path := opts.arms[0].Model
 	model := files[path]
-	if opts.slotsFlag != "" && len(model.layers) == 0 {
-		return fmt.Errorf("%s: %s has no routed experts, of which slots could hold some", opts.slotsFlag, path)
+	if opts.streaming != "" && len(model.layers) == 0 {
+		return fmt.Errorf("%s: %s has no routed experts that could be streamed", opts.streaming, path)
 	}
 	l := opts.ladder
 	if l.contiguous != "" && !files[l.contiguous].contiguous {

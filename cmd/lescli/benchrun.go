@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/les-project/les/cgo/les"
+	"github.com/les-project/les/cgo/llama"
 	"github.com/les-project/les/lesext/probe"
 	"github.com/les-project/les/lesext/system"
 )
@@ -76,6 +77,9 @@ func (r *benchRun) prepare(opts benchOptions) error {
 		return err
 	}
 	r.dropOptional(files)
+	if err := r.checkTexts(); err != nil {
+		return err
+	}
 	for _, arm := range r.arms {
 		arm.paths = files[arm.Model].paths
 		group, err := arm.limits().enter()
@@ -107,6 +111,26 @@ func (r *benchRun) readFiles() (map[string]*modelFile, error) {
 		files[arm.Model] = file
 	}
 	return files, nil
+}
+
+// checkTexts refuses a text that is too short for an arm before any is measured.
+func (r *benchRun) checkTexts() error {
+	most := map[string]*armRun{} // by the model: the arm that takes most tokens
+	for _, arm := range r.arms {
+		if other := most[arm.Model]; arm.Text != "" && arm.stockLoad == "" && (other == nil || arm.textTokens() > other.textTokens()) {
+			most[arm.Model] = arm
+		}
+	}
+	for path, arm := range most {
+		err := withVocabulary(path, func(model *llama.Model) error {
+			_, err := readTextTokens(model, arm.benchSettings)
+			return err
+		})
+		if err != nil {
+			return r.explain(arm, err)
+		}
+	}
+	return nil
 }
 
 // dropOptional leaves out ceilings that the memory there is does not allow.

@@ -38,6 +38,19 @@ func (r *benchReport) printSpeeds(out io.Writer) {
 			row(arm.Name, arm.Prefill, "prefill", "-", "-", max(arm.PeakRSSBytes, arm.PeakGroupBytes))
 		}
 	}
+	for _, line := range r.doubts() {
+		fmt.Fprintln(out, line)
+	}
+}
+
+// doubts are lines about arms that are above their ceiling.
+func (r *benchReport) doubts() (lines []string) {
+	for _, arm := range r.Arms {
+		if arm.Roofline != nil && arm.Roofline.Doubt != "" {
+			lines = append(lines, fmt.Sprintf("%s is above its ceiling: %s", arm.Name, arm.Roofline.Doubt))
+		}
+	}
+	return lines
 }
 
 // printCosts is the table of where a token's time and bytes went.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"unsafe"
 )
 
@@ -21,14 +22,13 @@ type verifier struct {
 	log  io.Writer
 	dir  string
 
-	compared int64  // logits
-	runs     int    // streamed
-	layers   int    // streamed layers, 0 when LES was off
-	experts  int    // of one of them
-	resizes  int    // changes of the number of slots
-	reason   string // why LES was off
-	nodes    int64  // MoE nodes computed
-	steps    int64  // of all layers
+	compared int64 // logits
+	runs     int   // streamed
+	layers   int   // streamed layers, 0 when all runs were resident
+	experts  int   // of one of them
+	resizes  int   // changes of the number of slots
+	nodes    int64 // MoE nodes computed
+	steps    int64 // of all layers
 }
 
 // verifyReport is what verify reports; its field names are those of --json.
@@ -43,14 +43,13 @@ type verifyReport struct {
 	Experts       int     `json:"experts"`         // of a streamed layer
 	NodesPerLayer float64 `json:"nodes_per_layer"` // 1 when every layer is one fused node
 	Resizes       int     `json:"resizes"`         // changes of the number of slots
-	Reason        string  `json:"les_reason"`      // why nothing was streamed
 }
 
 // report sums up what was compared; diff is nil when all was identical.
 func (v *verifier) report(arch string, diff *difference) verifyReport {
 	r := verifyReport{
 		Model: v.opts.path, Architecture: arch, Result: "identical", Runs: v.runs, Logits: v.compared,
-		Layers: v.layers, Experts: v.experts, Resizes: v.resizes, Reason: v.reason,
+		Layers: v.layers, Experts: v.experts, Resizes: v.resizes,
 	}
 	if v.steps > 0 {
 		r.NodesPerLayer = float64(v.nodes) / float64(v.steps)
@@ -64,10 +63,8 @@ func (v *verifier) report(arch string, diff *difference) verifyReport {
 // streamed says what was streamed, for people.
 func (r verifyReport) streamed() string {
 	switch {
-	case r.Layers == 0 && r.Reason == "":
-		return "nothing was streamed"
 	case r.Layers == 0:
-		return "les off: " + r.Reason
+		return "resident runs with each other, nothing was streamed"
 	case r.NodesPerLayer == 1:
 		return fmt.Sprintf("%d layers of %d experts streamed, fused", r.Layers, r.Experts)
 	}
@@ -156,6 +153,9 @@ func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions)
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	defer s.Close()
+	if les.mode == lesOn && s.reason != "" {
+		return v.nothing(s.reason)
+	}
 	file, err := os.Open(v.reference(shape))
 	if err != nil {
 		return err
@@ -183,11 +183,8 @@ func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions)
 	v.resizes += resizes
 	v.note(s, les, count)
 	note := ""
-	if les.mode == lesOn && s.reason != "" {
-		note = "; les off: " + s.reason
-	}
 	if resizes > 0 {
-		note += fmt.Sprintf("; %d changes of the number of slots", resizes)
+		note = fmt.Sprintf("; %d changes of the number of slots", resizes)
 	}
 	fmt.Fprintf(v.out, "%s: identical, %d logits%s\n", name, count, note)
 	return nil
@@ -197,16 +194,23 @@ func (v *verifier) compare(ctx context.Context, shape feedShape, les lesOptions)
 func (v *verifier) note(s *session, les lesOptions, count int64) {
 	v.compared += count
 	v.runs++
-	switch {
-	case les.mode != lesOn:
-	case s.reason != "":
-		v.reason = s.reason
-	default:
+	if les.mode == lesOn {
 		plan, stats := s.engine.Plan(), s.stats()
 		v.layers, v.experts = plan.Layers, plan.Experts
 		v.nodes += stats.Nodes
 		v.steps += stats.total().Steps
 	}
+}
+
+// streams says whether any run is to be streamed.
+func (v *verifier) streams() bool {
+	return slices.ContainsFunc(v.opts.slots, func(slots int) bool { return slots != slotsResident })
+}
+
+// nothing is the error of a model of which nothing is streamed: what would be compared
+// is a resident run with itself.
+func (v *verifier) nothing(reason string) error {
+	return fmt.Errorf("%s: there is nothing to verify: %s; --les-slots resident compares resident runs with each other", v.opts.path, reason)
 }
 
 // sameBits compares as bit patterns, so that NaNs count too, and returns the

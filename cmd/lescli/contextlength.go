@@ -7,6 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// contextTokensMax is more than any model was trained for. llama.cpp keeps some 50
+// bytes of records for each token of a context, whatever is computed.
+const contextTokensMax = 1 << 24
+
 // contextOrigin says why a context is as long as it is.
 type contextOrigin int
 
@@ -14,6 +18,7 @@ const (
 	contextDerived contextOrigin = iota // the work needs it
 	contextDefault                      // nobody said
 	contextAsked                        // by --ctx
+	contextChunk                        // of a text that is measured
 )
 
 func contextOriginOf(c *cli.Context) contextOrigin {
@@ -34,7 +39,9 @@ func (o contextOrigin) length(tokens, trained int, log io.Writer) int {
 	case contextDefault:
 		return trained
 	case contextAsked:
-		fmt.Fprintf(log, "warning: --ctx %d is more than the %d tokens that the model was trained for\n", tokens, trained)
+		fmt.Fprintf(log, "warning: --ctx (-c): %d is more than the %d tokens that the model was trained for\n", tokens, trained)
+	case contextChunk:
+		fmt.Fprintf(log, "warning: the model was trained for %d tokens, and chunks have %d; --ctx (-c) makes them shorter\n", trained, tokens)
 	}
 	return tokens
 }

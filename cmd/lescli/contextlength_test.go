@@ -9,7 +9,7 @@ import (
 
 // The reference model was trained for 1024 tokens.
 func TestContextIsTheModelsUnlessALongerOneIsAskedFor(t *testing.T) {
-	const warning = "warning: --ctx 2048 is more than the 1024 tokens that the model was trained for"
+	const warning = "warning: --ctx (-c): 2048 is more than the 1024 tokens that the model was trained for"
 	for _, c := range []struct {
 		flags  []string
 		tokens int
@@ -32,5 +32,14 @@ func TestContextIsTheModelsUnlessALongerOneIsAskedFor(t *testing.T) {
 		if strings.Contains(inspectSaid, warning) != c.warned || strings.Contains(runSaid, warning) != c.warned {
 			t.Errorf("%v: they say %s and %s", c.flags, inspectSaid, runSaid)
 		}
+	}
+}
+
+// A chunk has its length by default, so that the warning says which flag sets it.
+func TestChunksLongerThanTheModelWasTrainedForAreWarnedOf(t *testing.T) {
+	var log strings.Builder
+	const want = "warning: the model was trained for 256 tokens, and chunks have 512; --ctx (-c) makes them shorter\n"
+	if tokens := contextChunk.length(512, 256, &log); tokens != 512 || log.String() != want {
+		t.Errorf("%d tokens, %q", tokens, log.String())
 	}
 }

@@ -24,9 +24,9 @@ func doctorCommand() *cli.Command {
 		Name:      "doctor",
 		Usage:     "measure the flash under a path and say which settings it implies",
 		ArgsUsage: "[PATH]",
-		Description: "Reads a file with several read sizes and numbers of reads in flight, past the\n" +
-			"page cache and through it. Of a directory (default: the working directory) a\n" +
-			"temporary file is written first and removed. For a GGUF file with experts it also\n" +
+		Description: "Reads a file with several read sizes and numbers of reads in flight, past the " +
+			"page cache and through it. Of a directory (default: the working directory) a " +
+			"temporary file is written first and removed. For a GGUF file with experts it also " +
 			"says how many tokens a second the flash allows.",
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "seconds", Value: 20, Usage: "time to measure, at most 60"},

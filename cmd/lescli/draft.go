@@ -168,7 +168,7 @@ func openDrafting(opts draftOptions, file *modelFile, lctx *llama.Context) (_ *d
 		most = min(most, block)
 	}
 	if needed := max(most, block) + 1; lctx.Ubatch() < needed {
-		return nil, fmt.Errorf("--ubatch: %d tokens are too few for drafts of %d: %d is the least", lctx.Ubatch(), needed-1, needed)
+		return nil, fmt.Errorf("--ubatch (-ub): %d tokens are too few for drafts of %d: %d is the least", lctx.Ubatch(), needed-1, needed)
 	}
 	opened, err := draft.Open(lctx, draft.Params{Type: opts.kind, Model: d.model, Max: most, Threads: lctx.Threads()})
 	if err != nil {

@@ -48,6 +48,8 @@ type modelFile struct {
 	contiguous bool           // the file is repacked
 	embeddings int64          // bytes of the token embeddings
 	ownOutput  bool           // the output matrix is a tensor of its own
+	template   string         // for chats, empty for none
+	pre        string         // how the tokenizer takes texts apart
 }
 
 // readModelFile reads the metadata of all parts of a model.
@@ -63,6 +65,8 @@ func readModelFile(path string) (*modelFile, error) {
 		return nil, err
 	}
 	m := &modelFile{Counts: counts}
+	m.template, _ = first.String("tokenizer.chat_template")
+	m.pre, _ = first.String("tokenizer.ggml.pre")
 	layers := map[layerKey]*expertLayer{}
 	for i, part := range parts {
 		m.paths = append(m.paths, part.Path())

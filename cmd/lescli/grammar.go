@@ -15,7 +15,7 @@ func readGrammar(c *cli.Context) (string, error) {
 	case c.IsSet("grammar-file") && c.IsSet("json-schema"):
 		return "", usagef("--grammar-file and --json-schema contradict")
 	case c.IsSet("grammar-file"):
-		text, err := readText("grammar-file", file)
+		text, err := readText("--grammar-file", file)
 		switch {
 		case err != nil:
 		case len(strings.TrimSpace(text)) == 0:
@@ -29,7 +29,7 @@ func readGrammar(c *cli.Context) (string, error) {
 	}
 	name := "--json-schema"
 	if path, isFile := strings.CutPrefix(schema, "@"); isFile {
-		text, err := readText("json-schema", path)
+		text, err := readText("--json-schema", path)
 		if err != nil {
 			return "", err
 		}

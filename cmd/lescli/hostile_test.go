@@ -18,8 +18,8 @@ func TestPromptThatIsNotUTF8IsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		// No model is looked for before.
-		expectFailure(t, exitError, []string{"--file: " + prompt, "not UTF-8 at byte"}, "run", "-m", "absent.gguf", "-f", prompt, "-n", "1")
-		expectFailure(t, exitError, []string{"--prompt: ", "not UTF-8 at byte"}, "trace", "-m", "absent.gguf", "-p", text, "-o", prompt+".trace")
+		expectFailure(t, exitError, []string{"--file (-f): " + prompt, "not UTF-8 at byte"}, "run", "-m", "absent.gguf", "-f", prompt, "-n", "1")
+		expectFailure(t, exitError, []string{"--prompt (-p): ", "not UTF-8 at byte"}, "trace", "-m", "absent.gguf", "-p", text, "-o", prompt+".trace")
 	}
 }
 
@@ -57,7 +57,7 @@ func TestEmptyNamesAreRefused(t *testing.T) {
 		{"repack: OUT is empty", []string{"repack", model, ""}},
 		{"unpack: OUT is empty", []string{"unpack", repacked(t, model), ""}},
 		{"quantize: IN is empty", []string{"quantize", "", "--dry-run"}},
-		{"--file is empty", []string{"run", "-m", model, "-f", ""}},
+		{"--file (-f) is empty", []string{"run", "-m", model, "-f", ""}},
 		{"--lora is empty", []string{"run", "-m", model, "-p", "x", "--lora", ""}},
 		{"--lora is empty", []string{"verify", "-m", model, "--lora", ""}},
 		{"--json is empty", []string{"run", "-m", model, "-p", "x", "--json", ""}},
@@ -83,10 +83,10 @@ func TestTextWithoutAnEndIsRefused(t *testing.T) {
 	model, out := tinyModel(t, "tiny-qwen3moe"), filepath.Join(t.TempDir(), "out")
 	want := "/dev/zero has more than 128.00 MiB"
 	for flag, args := range map[string][]string{
-		"--file":         {"run", "-m", model, "-f", "/dev/zero"},
-		"--grammar-file": {"run", "-m", model, "-p", "x", "--grammar-file", "/dev/zero"},
-		"--json-schema":  {"run", "-m", model, "-p", "x", "--json-schema", "@/dev/zero"},
-		"--file: /dev":   {"imatrix", "-m", model, "-f", "/dev/zero", "-o", out},
+		"--file (-f)":       {"run", "-m", model, "-f", "/dev/zero"},
+		"--grammar-file":    {"run", "-m", model, "-p", "x", "--grammar-file", "/dev/zero"},
+		"--json-schema":     {"run", "-m", model, "-p", "x", "--json-schema", "@/dev/zero"},
+		"--file (-f): /dev": {"imatrix", "-m", model, "-f", "/dev/zero", "-o", out},
 	} {
 		expectFailure(t, exitError, []string{flag, want}, args...)
 	}
@@ -140,11 +140,19 @@ func TestLimitsOfVerify(t *testing.T) {
 		{"--gen: 4294967296 is not between 0 and ", []string{"--gen", "4294967296"}},
 		{"--seqs: 4294967296 is more than 256", []string{"--seqs", "4294967296"}},
 		{"--seqs: 257 is more than 256", []string{"--seqs", "257"}},
-		{"are more than 1073741824 tokens", []string{"--gen", "1073741824", "--prompt-tokens", "1"}},
+		{"are more than 16777216 tokens", []string{"--gen", "1073741824", "--prompt-tokens", "1"}},
 		{"of 256 sequences are more than", []string{"--gen", "10000000", "--seqs", "256"}},
 	} {
 		expectFailure(t, exitUsage, []string{c.want}, append([]string{"verify", "-m", model, "--les-slots", "2"}, c.args...)...)
 	}
+}
+
+// The records of so long a context filled the memory of the machine.
+func TestContextsBeyondAnyModelAreRefused(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	expectFailure(t, exitUsage, []string{"--ctx (-c): 1073741824 is more than 16777216"}, "inspect", model, "-c", "1073741824")
+	expectFailure(t, exitUsage, []string{"--ctx (-c): 16777217 is more than 16777216"}, "run", "-m", model, "-p", "x", "-c", "16777217")
+	expectFailure(t, exitError, []string{"a context of 1073741824 tokens is more than 16777216"}, "bench", "-m", model, "-n", "1073741824")
 }
 
 func TestLimitsOfFlags(t *testing.T) {

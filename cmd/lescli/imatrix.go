@@ -19,7 +19,7 @@ func imatrixCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "imatrix",
 		Usage: "collect importance data for quantize from a text",
-		Description: "Runs llama.cpp's collector on the model, streamed if it has experts, and writes what it\n" +
+		Description: "Runs llama.cpp's collector on the model, streamed if it has experts, and writes what it " +
 			"writes. Then says for each layer how many experts the text reached, and how often.",
 		Flags: append([]cli.Flag{
 			modelFlag(),
@@ -36,7 +36,7 @@ func runImatrix(c *cli.Context) error {
 		return err
 	}
 	if c.String("out") == "" {
-		return usagef("--out is missing: where to write the importance data")
+		return usagef("--out (-o) is missing: where to write the importance data")
 	}
 	path, err := modelPath(c)
 	if err != nil {

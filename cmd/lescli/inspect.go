@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
+	"strings"
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
@@ -16,7 +16,7 @@ func inspectCommand() *cli.Command {
 		Name:      "inspect",
 		Usage:     "show what a model needs and what each budget would buy",
 		ArgsUsage: "[MODEL]",
-		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for\n" +
+		Description: "Reads metadata only. KV, compute and dense bytes are llama.cpp's own figures for " +
 			"the given context length and batch.",
 		Flags: []cli.Flag{
 			namedModelFlag(), ctxFlag(), ubatchFlag(),
@@ -93,9 +93,9 @@ func runInspect(c *cli.Context) error {
 	return nil
 }
 
-// dependentDrafters are the architectures of which llama.cpp makes no context
-// without that of another model, unless the file has embeddings and output itself.
-var dependentDrafters = []string{"dflash", "eagle3", "gemma4-assistant"}
+// dependent is what llama.cpp says where it makes no context of a drafter without
+// that of another model: the file has no embeddings or no output of its own.
+const dependent = "requires ctx_other"
 
 // inspect reads the metadata, and lets llama.cpp plan the model without
 // loading it.
@@ -106,16 +106,17 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 		return nil, err
 	}
 	defer model.Close()
-	lctx, err := llama.NewContext(model, llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1})
-	if err != nil && slices.Contains(dependentDrafters, file.Arch) {
-		return nil, fmt.Errorf("%s: is a drafter (%s) that computes with weights of the model it drafts for, so there is no plan for it alone; "+
-			"lescli run -m MODEL --draft %[1]s --verbose shows what both take", path, file.Arch)
+	params := llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1}
+	lctx, err := llama.NewContext(model, params)
+	if err != nil {
+		return nil, whyNoPlan(file, err)
 	}
+	defer lctx.Close()
+	memory, process := lctx.Memory(), les.ResidentBytes() // weights are not in it: none were loaded
+	states, err := stateBytes(model, params, memory.ContextBytes)
 	if err != nil {
 		return nil, err
 	}
-	defer lctx.Close()
-	memory := lctx.Memory()
 	r := &inspection{
 		Model: path, Parts: len(file.paths), Layout: file.layoutName(), Architecture: file.Arch, Description: model.Description(),
 		FileTensorBytes: file.totalBytes, Tensors: file.tensors, Layers: file.Blocks - file.NextN,
@@ -127,9 +128,30 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 	r.planned(file.shape(), plan.Usage{
 		Dense: memory.ModelBytes - r.RoutedBytes - r.RowsBytes, KV: memory.ContextBytes, Compute: memory.ComputeBytes,
 		Work:    file.WorkBytes(lctx.Ubatch()),
-		Process: les.ResidentBytes(), // weights are not in it: none were loaded
+		Process: max(0, process-states),
 	})
 	return r, nil
+}
+
+// stateBytes is the memory of recurrent states, which llama.cpp takes although nothing
+// is loaded: of each one more for a token that can be taken back.
+func stateBytes(model *llama.Model, params llama.ContextParams, without int64) (int64, error) {
+	params.Rollback = 1
+	lctx, err := llama.NewContext(model, params)
+	if err != nil {
+		return 0, err
+	}
+	defer lctx.Close()
+	return lctx.Memory().ContextBytes - without, nil
+}
+
+// whyNoPlan is why llama.cpp made no context, for people.
+func whyNoPlan(file *modelFile, err error) error {
+	if !strings.Contains(err.Error(), dependent) {
+		return err
+	}
+	return fmt.Errorf("%s: is a drafter (%s) that computes with weights of the model it drafts for, so there is no plan for it alone; "+
+		"lescli run -m MODEL --draft %[1]s --verbose shows what both take", file.paths[0], file.Arch)
 }
 
 // planned fills in what the engine's own plan says for each budget.
@@ -193,7 +215,7 @@ func (r *inspection) print(out io.Writer) {
 	line("kv", "%s for %d tokens", formatSize(r.KVBytes), r.ContextTokens)
 	line("compute", "%s for batches of %d, work buffer included", formatSize(r.ComputeBytes), r.UbatchTokens)
 	line("process", "%s of code, vocabulary, runtime and reserve", formatSize(r.ProcessBytes))
-	line("floor", "%s", formatSize(r.FloorBytes))
+	line("floor", "%s; a run measures compute and process itself, and may need some percent more", formatSize(r.FloorBytes))
 	line("all resident", "%s", formatSize(r.FullBytes))
 	for _, tensor := range r.Unknown {
 		line("not known", "%s: %s, shaped like experts, kept resident", tensor.Name, formatSize(tensor.Bytes))

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/les-project/les/cgo/llama"
 )
 
 func inspected(t *testing.T, preset string) inspection {
@@ -78,6 +80,10 @@ func TestInspectSaysWhyADrafterHasNoPlan(t *testing.T) {
 	if code != exitError || !strings.Contains(stderr, "les-ref-dspark.gguf: is a drafter (dflash)") || strings.Contains(stderr, "ctx_other") {
 		t.Errorf("exit code %d, %s", code, stderr)
 	}
+	file, other := &modelFile{paths: []string{"x.gguf"}}, errors.New("x.gguf: cannot make a context of 8 tokens: no memory")
+	if err := whyNoPlan(file, other); err != other {
+		t.Errorf("another reason has become %v", err)
+	}
 }
 
 // The reference model has one matrix for embeddings and output: it stays in
@@ -107,7 +113,7 @@ func TestBlockTensorNames(t *testing.T) {
 
 // TestInspectAndEnginePlanAlike opens the engine at the floor and compares all
 // but what only the running process knows. Inspect loads nothing, so its graph
-// buffers are those of the graph that is not fused, which are larger.
+// buffers are those of the graph that is not fused, which are larger here.
 func TestInspectAndEnginePlanAlike(t *testing.T) {
 	for _, preset := range []string{"tiny-qwen3moe", "tiny-deepseek2", "tiny-deepseek2-merged", "tiny-qwen35moe-nextn", "tiny-gptoss", "tiny-qwen3moe-scaled"} {
 		model, report := tinyModel(t, preset), filepath.Join(t.TempDir(), "run.json")
@@ -143,6 +149,33 @@ func TestInspectAndEnginePlanAlike(t *testing.T) {
 		if sum := ran.DenseBytes + ran.KVBytes + ran.ComputeBytes + ran.ProcessBytes + ran.SlotsBytes; sum != ran.PlanBytes {
 			t.Errorf("%s: parts are %d, plan is %d", preset, sum, ran.PlanBytes)
 		}
+	}
+}
+
+// llama.cpp takes the memory of recurrent states although nothing is loaded: it is in
+// the cache's bytes, not in the process's once more.
+func TestInspectKnowsTheMemoryOfRecurrentStates(t *testing.T) {
+	for preset, recurrent := range map[string]bool{"tiny-qwen3moe": false, "tiny-qwen35moe": true} {
+		model, err := llama.LoadModel(tinyModel(t, preset), llama.ModelParams{NoAlloc: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		params := llama.ContextParams{Tokens: 512, Seqs: 1}
+		context := func(rollback int) int64 {
+			params := params
+			params.Rollback = rollback
+			lctx, err := llama.NewContext(model, params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer lctx.Close()
+			return lctx.Memory().ContextBytes
+		}
+		bytes, err := stateBytes(model, params, context(0))
+		if err != nil || (bytes > 0) != recurrent || context(3)-context(0) != 3*bytes {
+			t.Errorf("%s: %d bytes of states, with three more %d, error %v", preset, bytes, context(3)-context(0), err)
+		}
+		model.Close()
 	}
 }
 

@@ -38,9 +38,9 @@ func launchCommand(name, program, usage, about string) *cli.Command {
 	return &cli.Command{
 		Name:  name,
 		Usage: usage,
-		Description: about + "\nAll flags are those of " + program + " (lescli " + name + " -- --help lists them), the --les-*\n" +
-			"flags among them, and --draft, --draft-type and --draft-max as in lescli run. What is not given and is chosen here: the model, as in lescli run; --les on\n" +
-			"for a model with experts; the longest context that takes little of the memory there is.",
+		Description: about + "\nAll flags are those of " + program + " (lescli " + name + " -- --help lists them), the --les-* " +
+			"flags among them, and --draft, --draft-type and --draft-max as in lescli run.\nWhat is not given and is chosen here: " +
+			"the model, as in lescli run; --les on for a model with experts; the longest context that takes little of the memory there is.",
 		UsageText:       "lescli " + name + " [-m MODEL] [--les-budget SIZE] [flags of " + program + "]",
 		SkipFlagParsing: true,
 		HideHelp:        true,

@@ -110,7 +110,7 @@ func TestNoModelIsAUsageError(t *testing.T) {
 	t.Setenv(modelVariable, "")
 	t.Chdir(t.TempDir())
 	for _, args := range [][]string{{"run", "-p", "x"}, {"inspect"}, {"check"}} {
-		expectFailure(t, exitUsage, []string{"--model is missing"}, args...)
+		expectFailure(t, exitUsage, []string{"--model (-m) is missing"}, args...)
 	}
 }
 
@@ -169,6 +169,37 @@ func TestHelpAndVersion(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"version"}, {"run", "--help"}, {"synth", "--help"}} {
 		if stdout, stderr, code := lescli(args...); code != exitOK || stdout == "" || stderr != "" {
 			t.Errorf("%v: exit code %d, %q", args, code, stderr)
+		}
+	}
+}
+
+func TestHelpFitsATerminal(t *testing.T) {
+	commands := [][]string{{"--help"}}
+	for _, command := range newApp(io.Discard, io.Discard).Commands {
+		commands = append(commands, []string{command.Name, "--help"})
+	}
+	for _, args := range commands {
+		stdout, _, code := lescli(args...)
+		if code != exitOK {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+		for line := range strings.Lines(stdout) {
+			if line = strings.TrimRight(line, "\n"); len(line) > 80 || strings.HasSuffix(line, " ") {
+				t.Errorf("%v: %d characters: %q", args, len(line), line)
+			}
+		}
+	}
+}
+
+func TestHelpHasFlagsAsTheyAreTyped(t *testing.T) {
+	stdout, _, _ := lescli("verify", "--help")
+	for _, want := range []string{
+		"\n   --ubatch, -ub value,value tokens computed at once (default: 512)\n",
+		"\n   --les-lookahead value,value\n                             layers read ahead (default: 1)\n",
+		"\n   --verbose, -v             print llama.cpp's log\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("want %q in %s", want, stdout)
 		}
 	}
 }

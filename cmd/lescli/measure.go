@@ -40,18 +40,18 @@ func parseMeasure(c *cli.Context) (opts measureOptions, err error) {
 	opts = measureOptions{name: c.String("file"), chunk: c.Int("ctx"), chunks: c.Int("chunks"), ubatch: c.Int("ubatch"), threads: c.Int("threads")}
 	switch {
 	case opts.name == "":
-		return opts, usagef("--file is missing: a text is needed")
+		return opts, usagef("--file (-f) is missing: a text is needed")
 	case opts.chunks < 0:
 		return opts, usagef("--chunks: %d is negative", opts.chunks)
 	case opts.chunks > countsMax:
 		return opts, usagef("--chunks: %d is more than %d", opts.chunks, countsMax)
 	case opts.ubatch < ubatchMeasured || opts.chunk < ubatchMeasured:
-		return opts, usagef("--ctx and --ubatch must be at least %d", ubatchMeasured)
+		return opts, usagef("--ctx (-c) and --ubatch (-ub) must be at least %d", ubatchMeasured)
 	}
 	if opts.les, err = parseLES(c); err != nil {
 		return opts, err
 	}
-	if opts.text, err = readText("file", opts.name); err != nil {
+	if opts.text, err = readText(flagName(c, "file"), opts.name); err != nil {
 		return opts, err
 	}
 	if strings.ContainsRune(opts.text, 0) {
@@ -80,9 +80,12 @@ func (o *measureOptions) open(ctx context.Context, c *cli.Context, path string, 
 	if err != nil {
 		return nil, err
 	}
-	line := newProgressLine(c.App.ErrWriter)
-	s, err := openSession(ctx, sessionOptions{
-		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: line, log: c.App.ErrWriter, origin: contextAsked,
+	m := &measured{line: newProgressLine(c.App.ErrWriter)}
+	if m.tokens, err = o.count(path); err != nil {
+		return nil, err
+	}
+	m.session, err = openSession(ctx, sessionOptions{
+		path: path, les: o.les, resident: llama.ModelParams{LoadMode: llama.LoadMap}, extra: extra, line: m.line, log: c.App.ErrWriter, origin: contextChunk,
 		context: llama.ContextParams{
 			Tokens: o.batch(), Batch: o.batch(), Ubatch: min(o.ubatch, o.batch()), Seqs: o.batch() / o.chunk, Threads: o.threads, Observe: observer,
 		},
@@ -90,33 +93,31 @@ func (o *measureOptions) open(ctx context.Context, c *cli.Context, path string, 
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{session: s, line: line}
-	if err := m.count(o, path); err != nil {
-		s.Close()
-		return nil, err
-	}
-	s.describe(c.App.ErrWriter)
+	m.describe(c.App.ErrWriter)
 	m.Run = measure.Run{
-		Context: s.lctx, Text: o.text, TextName: o.name, Chunk: o.chunk, Batch: o.batch(), Chunks: o.chunks,
-		Progress: func(done, total int64) { line.show("%s: %d of %d tokens", path, done, total) },
+		Context: m.lctx, Text: o.text, TextName: o.name, Chunk: o.chunk, Batch: o.batch(), Chunks: o.chunks,
+		Progress: func(done, total int64) { m.line.show("%s: %d of %d tokens", path, done, total) },
 	}
 	return m, nil
 }
 
-// count checks that the text can be read by the model.
-func (m *measured) count(o *measureOptions, path string) error {
-	if m.model.EndsTexts() {
-		return fmt.Errorf("%s: wants a token behind each text, with which llama.cpp cannot measure", path)
-	}
-	tokens, err := m.model.Tokenize(o.text, true)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.name, err)
-	}
-	m.tokens = len(tokens)
-	if m.tokens < 2*o.chunk {
-		return fmt.Errorf("%s: has %d tokens; two chunks of --ctx %d are the least", o.name, m.tokens, o.chunk)
-	}
-	return nil
+// count is how many tokens of the model the text has. What cannot be measured with
+// them is refused, before the weights are read.
+func (o *measureOptions) count(path string) (n int, err error) {
+	err = withVocabulary(path, func(model *llama.Model) error {
+		if model.EndsTexts() {
+			return fmt.Errorf("%s: wants a token behind each text, with which llama.cpp cannot measure", path)
+		}
+		tokens, err := model.Tokenize(o.text, true)
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		}
+		if n = len(tokens); n < 2*o.chunk {
+			return fmt.Errorf("%s: has %d tokens; two chunks of %d (--ctx, -c) are the least", o.name, n, o.chunk)
+		}
+		return nil
+	})
+	return n, err
 }
 
 // memory is what a run takes beside the model and its context: the logits of a

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -61,5 +62,15 @@ func TestPlanHolds(t *testing.T) {
 				t.Errorf("peak of %d bytes, planned were %d, of them process %d", summary.Peak, summary.Plan, summary.Process)
 			}
 		})
+	}
+}
+
+func TestBudgetBeyondTheMemoryThereIsIsWarnedOf(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	warning := regexp.MustCompile(`(?m)^warning: --les-budget: 1024\.00 TiB are more than the \S+ \S+ that the (machine has|control group allows); the plan takes \S+ MiB$`)
+	for budget, warned := range map[string]bool{"1024T": true, "1G": false} {
+		if _, stderr, code := lescli("run", "-m", model, "-p", "x", "-n", "1", "--les-budget", budget); code != exitOK || warning.MatchString(stderr) != warned {
+			t.Errorf("budget %s: exit code %d, %s", budget, code, stderr)
+		}
 	}
 }

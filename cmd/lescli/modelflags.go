@@ -73,6 +73,8 @@ const (
 
 func countMax(flag string) int {
 	switch flag {
+	case "ctx":
+		return contextTokensMax
 	case "threads":
 		return threadsMax
 	case "les-lookahead":
@@ -101,7 +103,7 @@ func checkCounts(c *cli.Context, names ...string) error {
 func modelPath(c *cli.Context) (string, error) {
 	if c.IsSet("model") {
 		if c.String("model") == "" {
-			return "", usagef("--model is empty")
+			return "", usagef("--model (-m) is empty")
 		}
 		return c.String("model"), nil
 	}
@@ -119,8 +121,8 @@ func modelPath(c *cli.Context) (string, error) {
 			return path, nil
 		}
 	}
-	return "", usagef("--model is missing, and the reference model %s is neither here nor beside the program; "+
-		"give a GGUF file with -m or $%s, or run from the folder of the project", defaultModel, modelVariable)
+	return "", usagef("--model (-m) is missing, and the reference model %s is neither here nor beside the program; "+
+		"give a GGUF file, or name one in $%s, or run from the folder of the project", defaultModel, modelVariable)
 }
 
 func announce(out io.Writer, path, origin string) {

@@ -17,7 +17,7 @@ func qualityCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "quality",
 		Usage: "measure what quantising cost, on a text",
-		Description: "Perplexity, divergence from the distributions of a reference, and how often the most\n" +
+		Description: "Perplexity, divergence from the distributions of a reference, and how often the most " +
 			"likely token is the same, by llama.cpp's own code, streamed if there are experts.",
 		Flags: append([]cli.Flag{
 			&cli.StringSliceFlag{Name: "model", Aliases: []string{"m"}, Usage: "model to measure; may be given several times"},
@@ -58,7 +58,7 @@ func runQuality(c *cli.Context) error {
 	models := c.StringSlice("model")
 	switch {
 	case len(models) == 0:
-		return usagef("--model is missing")
+		return usagef("--model (-m) is missing")
 	case c.String("ref") == "":
 		return usagef("--ref is missing: what to compare with")
 	}

@@ -108,7 +108,7 @@ func TestQualityRefuses(t *testing.T) {
 	}
 	other := tinyModel(t, "tiny-qwen3moe")
 	common := []string{"quality", "-m", other, "--ref", referenceModel, "-c", "64", "--chunks", "4"}
-	expectFailure(t, exitUsage, []string{"--file is missing"}, common...)
+	expectFailure(t, exitUsage, []string{"--file (-f) is missing"}, common...)
 	_, stderr, code := lescli(append(common, "-f", short)...)
 	if code != exitError || !strings.Contains(stderr, short) || !strings.Contains(stderr, "two chunks") {
 		t.Errorf("exit code %d: %s", code, stderr)

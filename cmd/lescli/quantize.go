@@ -21,13 +21,13 @@ func quantizeCommand() *cli.Command {
 		Name:      "quantize",
 		Usage:     "write a model with fewer bits for its experts than for the rest",
 		ArgsUsage: "IN OUT",
-		Description: "Types are chosen and blocks are made by llama.cpp's quantiser. All parts of a split\n" +
+		Description: "Types are chosen and blocks are made by llama.cpp's quantiser. All parts of a split " +
 			"model become one file. Memory stays far below the size of the model.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "experts", Value: "q3_k", Usage: "type of the experts"},
 			&cli.StringFlag{Name: "rest", Value: "q4_k_m", Usage: "mixture for everything else: " + strings.Join(llama.FileTypeNames(), ", ")},
 			&cli.StringFlag{Name: "imatrix", Usage: "importance data, from lescli imatrix"},
-			&cli.StringSliceFlag{Name: "layers", Usage: "`RANGE=TYPE` for the experts of some blocks: 0-3=q4_k, or 5:down=q5_k for one matrix of each; later ones win"},
+			&cli.StringSliceFlag{Name: "layers", Usage: "RANGE=TYPE for the experts of some blocks: 0-3=q4_k, or 5:down=q5_k for one matrix of each; later ones win"},
 			&cli.StringFlag{Name: "target-size", Usage: "choose types layer by layer by what each loses, for a file of at most this size, like 13G; --rest is the least for the rest"},
 			&cli.StringFlag{Name: "layout", Value: "contiguous", Usage: "contiguous: one read brings a whole expert, only programs with LES read it; or stock: every program reads it"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the summary, write nothing; OUT may be left out"},

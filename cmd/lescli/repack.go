@@ -14,8 +14,8 @@ func repackCommand() *cli.Command {
 		Name:      "repack",
 		Usage:     "rewrite a model so that one read brings a whole expert",
 		ArgsUsage: "IN OUT",
-		Description: "Gate, up and down of an expert become one extent, and the extents of a layer lie\n" +
-			"next to each other. All parts of a split model become one file. Only programs with\n" +
+		Description: "Gate, up and down of an expert become one extent, and the extents of a layer lie " +
+			"next to each other. All parts of a split model become one file. Only programs with " +
 			"LES read the result; unpack gives the original back, byte for byte.",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep-names", Usage: "keep the names of expert tensors, for tools that look them up"},

@@ -20,8 +20,8 @@ func replayCommand() *cli.Command {
 		Name:      "replay",
 		Usage:     "try eviction policies, slots and lookahead on recorded routes",
 		ArgsUsage: "FILE",
-		Description: "Replays a file of lescli trace. Prints hit rates without lookahead for each number\n" +
-			"of slots and policy; with --bandwidth also what a run would take on such a device,\n" +
+		Description: "Replays a file of lescli trace. Prints hit rates without lookahead for each number " +
+			"of slots and policy; with --bandwidth also what a run would take on such a device, " +
 			"by the real scheduler on a virtual clock. No model is needed.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "slots", Value: cli.NewStringSlice("0", "1", "2", "4", "8", "16"), Usage: "expert slots a layer above the floor: numbers, floor (0) or all"},

@@ -14,7 +14,7 @@ func runCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "run",
 		Usage: "continue a prompt",
-		Description: "Text goes to standard output, everything else to standard error. Ends at the end\n" +
+		Description: "Text goes to standard output, everything else to standard error. Ends at the end " +
 			"of the text, after -n tokens, when the context is full, or at Ctrl-C.",
 		Flags: append([]cli.Flag{
 			modelFlag(), adapterFlag(), ctxFlag(), threadsFlag(), ubatchFlag(),
@@ -48,6 +48,9 @@ func runRun(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := opts.check(); err != nil {
+		return err
+	}
 	// The second signal ends the program at once.
 	ctx, stop := interruptible(c.Context)
 	defer stop()
@@ -64,7 +67,7 @@ func runRun(c *cli.Context) error {
 	g.watch.loaded()
 	s.describe(c.App.ErrWriter)
 
-	tokens, err := promptTokens(s, opts)
+	tokens, err := promptTokens(s.model, s.tokens, opts)
 	if err == nil {
 		err = g.run(ctx, tokens, opts.sampler)
 	}
@@ -133,15 +136,13 @@ func parseRun(c *cli.Context) (runOptions, error) {
 	opts.session.context = llama.ContextParams{
 		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
 	}
-	if opts.session.path, err = modelPath(c); err == nil && opts.prompt == "" && !opts.chat {
-		err = checkEmpty(opts.session.path)
-	}
+	opts.session.path, err = modelPath(c)
 	return opts, err
 }
 
 // readPrompt takes the prompt from exactly one place.
 func readPrompt(c *cli.Context) (text string, err error) {
-	from := "--prompt"
+	from := flagName(c, "prompt")
 	switch file := c.String("file"); {
 	case c.IsSet("prompt") && c.IsSet("file"):
 		err = usagef("--prompt (-p) and --file (-f) contradict")
@@ -151,10 +152,10 @@ func readPrompt(c *cli.Context) (text string, err error) {
 		err = usagef("--prompt (-p) or --file (-f) is missing")
 	case file == "-":
 		from = "standard input"
-		text, err = readAllText("file", os.Stdin)
+		text, err = readAllText(flagName(c, "file"), os.Stdin)
 	default:
-		from = "--file: " + file
-		text, err = readText("file", file)
+		from = flagName(c, "file") + ": " + file
+		text, err = readText(flagName(c, "file"), file)
 	}
 	if err != nil {
 		return "", err
@@ -165,12 +166,16 @@ func readPrompt(c *cli.Context) (text string, err error) {
 	return text, nil
 }
 
-// promptTokens formats and tokenises the prompt, and checks that it fits.
-func promptTokens(s *session, opts runOptions) ([]llama.Token, error) {
-	text, model := opts.prompt, s.model
+// userTurn is a chat that begins with what the user says.
+func userTurn(text string) []llama.Message { return []llama.Message{{Role: "user", Content: text}} }
+
+// promptTokens formats and tokenises the prompt, and checks that it fits a context of
+// so many tokens.
+func promptTokens(model *llama.Model, context int, opts runOptions) ([]llama.Token, error) {
+	text := opts.prompt
 	if opts.chat {
 		var err error
-		if text, err = model.ApplyChat([]llama.Message{{Role: "user", Content: text}}); err != nil {
+		if text, err = model.ApplyChat(userTurn(text)); err != nil {
 			return nil, fmt.Errorf("--chat: %w", err)
 		}
 	}
@@ -181,8 +186,8 @@ func promptTokens(s *session, opts runOptions) ([]llama.Token, error) {
 	if len(tokens) == 0 {
 		return nil, errEmptyPrompt
 	}
-	if len(tokens) >= s.tokens {
-		return nil, fmt.Errorf("the prompt has %d tokens; --ctx %d leaves no room for an answer", len(tokens), s.tokens)
+	if len(tokens) >= context {
+		return nil, fmt.Errorf("the prompt has %d tokens; a context of %d (--ctx, -c) leaves no room for an answer", len(tokens), context)
 	}
 	return tokens, nil
 }

@@ -49,6 +49,16 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	}
 	seqs := max(1, opts.context.Seqs)
 	opts.context.Tokens = seqs * opts.origin.length(opts.context.Tokens/seqs, file.Trained, opts.log)
+	if opts.adapter != "" { // one that is none is refused before the weights are read
+		adapter, err := llama.OpenFile(opts.adapter)
+		if err != nil {
+			return nil, fmt.Errorf("--lora: %w", err)
+		}
+		adapter.Close()
+	}
+	if opts.context.Tokens > contextTokensMax {
+		return nil, fmt.Errorf("a context of %d tokens is more than %d", opts.context.Tokens, contextTokensMax)
+	}
 	s := &session{tokens: opts.context.Tokens}
 	defer func() {
 		if err != nil {
@@ -158,7 +168,10 @@ func (s *session) openEngine(file *modelFile, opts sessionOptions) error {
 	if s.engine, err = streaming.Open(s.lctx, config); err != nil {
 		return fmt.Errorf("%s: %w", opts.path, err)
 	}
-	s.reason = s.engine.Plan().Reason
+	p := s.engine.Plan()
+	if s.reason = p.Reason; s.reason == "" {
+		warnOfBudget(opts.les.budgetBytes, p.Total, opts.log)
+	}
 	if opts.warm != "" && s.reason == "" {
 		s.warm, err = startWarm(opts.warm, s.engine, opts.log)
 	}

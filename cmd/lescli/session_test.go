@@ -19,13 +19,21 @@ import (
 // counters are made up.
 type fakeStreaming struct {
 	enabled bool
-	loads   int // Open calls while enabled
+	enabler func() // is told of Enable, which comes before the weights are read
+	loads   int    // Open calls while enabled
 	config  engineConfig
 	openErr error
 }
 
-func (f *fakeStreaming) Enable() error { f.enabled = true; return nil }
-func (f *fakeStreaming) Disable()      { f.enabled = false }
+func (f *fakeStreaming) Enable() error {
+	if f.enabler != nil {
+		f.enabler()
+	}
+	f.enabled = true
+	return nil
+}
+
+func (f *fakeStreaming) Disable() { f.enabled = false }
 
 func (f *fakeStreaming) Loaded(*modelFile, bool) error { return nil }
 
@@ -135,7 +143,37 @@ func TestEngineThatCannotOpenIsNamed(t *testing.T) {
 
 func TestPromptThatDoesNotFitIsRefused(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	expectFailure(t, exitError, []string{"--ctx 256"}, "run", "-m", model, "-c", "256", "--les", "off", "-p", strings.Repeat("zz ", 300))
+	expectFailure(t, exitError, []string{"a context of 256 (--ctx, -c) leaves no room"}, "run", "-m", model, "-c", "256", "--les", "off", "-p", strings.Repeat("zz ", 300))
+}
+
+// What the vocabulary and the metadata tell is not said only after half a minute.
+func TestTextsAreRefusedBeforeTheWeightsAreRead(t *testing.T) {
+	useFake(t).enabler = func() { t.Error("the weights are read") }
+	model, dir := tinyModel(t, "tiny-qwen3moe"), t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	// Another key of the same length stands where the template was.
+	untold := strings.Replace(string(mustRead(t, model)), "tokenizer.chat_template", "tokenizer.chat_untolded", 1)
+	short, out := file("short.txt", "a few words"), filepath.Join(dir, "out")
+	run := func(args ...string) []string { return append([]string{"run", "-m", model}, args...) }
+	for want, args := range map[string][]string{
+		"leaves no room":        run("-c", "256", "-p", strings.Repeat("zz ", 300)),
+		"prompt is empty":       run("-p", ""),
+		"grammar is refused":    run("-p", "x", "--grammar-file", file("bad.gbnf", "root ::= (\n")),
+		"grammar is refused: f": run("-p", "x", "--grammar-file", file("token.gbnf", "root ::= <nothing>\n")),
+		"no chat template":      {"run", "-m", file("untold.gguf", untold), "-p", "x", "--chat"},
+		"--lora: ":              run("-p", "x", "--lora", short),
+		"two chunks":            {"imatrix", "-m", model, "-f", short, "-o", out},
+		"fewer than the 100":    {"trace", "-m", model, "-f", short, "-n", "100", "-o", out},
+		"--warmup":              {"bench", "-m", model, "-f", short},
+	} {
+		expectFailure(t, exitError, []string{want}, args...)
+	}
 }
 
 func TestReportThatCannotBeWrittenIsRefusedFirst(t *testing.T) {

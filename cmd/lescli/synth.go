@@ -16,7 +16,7 @@ func synthCommand() *cli.Command {
 		Name:      "synth",
 		Usage:     "write a model with random weights",
 		ArgsUsage: "OUT",
-		Description: "The model has valid blocks and varied routing, but speaks nonsense. The same\n" +
+		Description: "The model has valid blocks and varied routing, but speaks nonsense. The same " +
 			"preset, expert type and seed always give the same file. Presets:\n" + presetList(),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "preset", Usage: "shape of the model"},
@@ -28,12 +28,15 @@ func synthCommand() *cli.Command {
 	}
 }
 
+// presetNames is the width of the column with the names of presets.
+const presetNames = 25
+
 func presetList() string {
 	var text strings.Builder
 	for _, p := range synth.Presets() {
-		fmt.Fprintf(&text, "  %-22s %s\n", p.Name, p.About)
+		text.WriteString(beside("  "+p.Name, p.About, presetNames, presetNames) + "\n")
 	}
-	return text.String()
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 func runSynth(c *cli.Context) error {

@@ -5,22 +5,20 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"github.com/les-project/les/cgo/llama"
 )
 
 // textBytesMax bounds the texts that are read into memory: many times what anybody
 // calibrates or measures on, and little beside a model. A device has no end.
 const textBytesMax = 128 << 20
 
-// readText reads the file that a flag names.
+// readText reads the file that a flag gives, which is as messages name it.
 func readText(flag, name string) (string, error) {
 	if name == "" {
-		return "", usagef("--%s is empty", flag)
+		return "", usagef("%s is empty", flag)
 	}
 	file, err := os.Open(name)
 	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	defer file.Close()
 	return readAllText(flag, file)
@@ -33,24 +31,10 @@ func readAllText(flag string, file *os.File) (string, error) {
 		err = fmt.Errorf("%s has more than %s, too many for a text", file.Name(), formatSize(textBytesMax))
 	}
 	if err != nil {
-		return "", fmt.Errorf("--%s: %w", flag, err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	return string(text), nil
 }
 
 // errEmptyPrompt is for models that begin no text by themselves.
 var errEmptyPrompt = errors.New("the prompt is empty, and the model has no token to start a text with")
-
-// checkEmpty fails with errEmptyPrompt before any weights are read.
-func checkEmpty(path string) error {
-	model, err := llama.LoadModel(path, llama.ModelParams{NoAlloc: true})
-	if err != nil {
-		return err
-	}
-	defer model.Close()
-	tokens, err := model.Tokenize("", true)
-	if err == nil && len(tokens) == 0 {
-		err = errEmptyPrompt
-	}
-	return err
-}

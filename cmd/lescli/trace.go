@@ -17,7 +17,7 @@ func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "trace",
 		Usage: "record which experts a text routes to",
-		Description: "Feeds the tokens of a text, or pseudo-random ones, and writes what each layer\n" +
+		Description: "Feeds the tokens of a text, or pseudo-random ones, and writes what each layer " +
 			"routed to and what was guessed for it. lescli replay reads the file.",
 		Flags: append([]cli.Flag{
 			modelFlag(), threadsFlag(),
@@ -59,11 +59,11 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 	opts.hasText = c.IsSet("prompt") || c.IsSet("file")
 	switch {
 	case c.String("out") == "":
-		return opts, usagef("--out is missing")
+		return opts, usagef("--out (-o) is missing")
 	case opts.hasText && c.IsSet("seed"):
 		return opts, usagef("--seed contradicts a text, which has its own tokens")
 	case opts.step > c.Int("ctx"):
-		return opts, usagef("--step: %d is more than --ctx %d", opts.step, c.Int("ctx"))
+		return opts, usagef("--step: %d is more than the context of %d tokens (--ctx, -c)", opts.step, c.Int("ctx"))
 	}
 	les, err := parseLES(c)
 	switch {
@@ -82,10 +82,7 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
 		context:  llama.ContextParams{Tokens: c.Int("ctx"), Batch: opts.step, Ubatch: opts.step, Seqs: 1, Threads: c.Int("threads")},
 	}
-	if opts.session.path, err = modelPath(c); err == nil && opts.hasText && opts.text == "" {
-		err = checkEmpty(opts.session.path)
-	}
-	if err != nil {
+	if opts.session.path, err = modelPath(c); err != nil {
 		return opts, err
 	}
 	opts.out, err = checkReplaceable("out", c.String("out"), outfile.Kind{Magic: trace.Magic, Name: "a recording of routes"})
@@ -99,6 +96,9 @@ func runTrace(c *cli.Context) error {
 	}
 	ctx, stop := interruptible(c.Context)
 	defer stop()
+	if err := checkTraced(opts); err != nil {
+		return err
+	}
 	s, err := openSession(ctx, opts.session)
 	if err != nil {
 		return err
@@ -109,6 +109,17 @@ func runTrace(c *cli.Context) error {
 		return fmt.Errorf("%s: there are no routes to record: %s", opts.session.path, s.reason)
 	}
 	return recordTo(ctx, c.App.Writer, s, opts)
+}
+
+// checkTraced refuses a text that is too short before the weights are read.
+func checkTraced(opts traceOptions) error {
+	if !opts.hasText {
+		return nil
+	}
+	return withVocabulary(opts.session.path, func(model *llama.Model) error {
+		_, _, err := traceTokens(model, opts)
+		return err
+	})
 }
 
 // recordTo feeds all tokens and writes the file.
@@ -157,9 +168,9 @@ func traceTokens(model *llama.Model, opts traceOptions) (tokenFeed, int, error) 
 	}
 	switch {
 	case len(tokens) == 0:
-		return nil, 0, errors.New("the text is empty, and the model has no token to start one with")
+		return nil, 0, errEmptyPrompt
 	case opts.tokens > len(tokens):
-		return nil, 0, fmt.Errorf("the text has %d tokens, fewer than --n %d", len(tokens), opts.tokens)
+		return nil, 0, fmt.Errorf("the text has %d tokens, fewer than the %d of -n", len(tokens), opts.tokens)
 	case opts.tokens > 0:
 		tokens = tokens[:opts.tokens]
 	}

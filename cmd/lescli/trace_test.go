@@ -92,7 +92,7 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	usage := map[string][]string{
-		"--out is missing":         {"trace", "-m", "x"},
+		"--out (-o) is missing":    {"trace", "-m", "x"},
 		"--seed contradicts":       {"trace", "-m", "x", "-o", out, "-p", "y", "--seed", "3"},
 		"--step: 9":                {"trace", "-m", "x", "-o", out, "--step", "9", "-c", "8"},
 		"--les off":                {"trace", "-m", "x", "-o", out, "--les", "off"},
@@ -121,7 +121,7 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 	expectFailure(t, exitError, []string{"--out", noSuchFile}, "trace", "-m", model, "-o", filepath.Join(dir, "none", "x"))
 	expectFailure(t, exitError, []string{"no routes to record"}, "trace", "-m", tinyModel(t, "tiny-qwen3"), "-o", out)
 	expectFailure(t, exitError, []string{"has 2 tokens, --skip 2"}, "replay", recorded(t, "tiny-qwen3moe", "-n", "2"), "--skip", "2")
-	expectFailure(t, exitError, []string{"fewer than --n 99"}, "trace", "-m", model, "-o", out, "-p", "Hi", "-n", "99")
+	expectFailure(t, exitError, []string{"fewer than the 99 of -n"}, "trace", "-m", model, "-o", out, "-p", "Hi", "-n", "99")
 	expectFailure(t, exitError, []string{"not a recording"}, "replay", text, "--bandwidth", "1G", "--latency", "1h", "--compute", "1h")
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v, %v", entries, err)

@@ -14,7 +14,7 @@ func unpackCommand() *cli.Command {
 		Name:      "unpack",
 		Usage:     "give back the file that was repacked",
 		ArgsUsage: "IN OUT",
-		Description: "OUT is the file that IN was made from, byte for byte; where that was split, it is\n" +
+		Description: "OUT is the file that IN was made from, byte for byte; where that was split, it is " +
 			"what llama-gguf-split --merge gives. Its digest is compared before it gets its name.",
 		Flags:  []cli.Flag{forceFlag()},
 		Action: runUnpack,

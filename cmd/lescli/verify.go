@@ -15,9 +15,9 @@ func verifyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "verify",
 		Usage: "compare streamed with resident, every logit, bit for bit",
-		Description: "Feeds the same pseudo-random tokens in the same batches to the model with all\n" +
-			"experts resident (plain CPU buffers) and streamed, in every combination of the\n" +
-			"listed values. Lists are separated by commas. Exits 1 at the first difference.",
+		Description: "Feeds the same pseudo-random tokens in the same batches to the model with all " +
+			"experts resident (plain CPU buffers) and streamed, in every combination of the " +
+			"listed values. Lists are separated by commas. Exits 1 at the first difference, and where nothing can be streamed.",
 		Flags: []cli.Flag{
 			modelFlag(),
 			adapterFlag(),
@@ -106,8 +106,8 @@ func parseShapes(c *cli.Context) ([]feedShape, error) {
 	for _, t := range threads {
 		for _, ub := range ubatches {
 			for _, prompt := range prompts {
-				if prompt+gen > countsMax/seqs {
-					return nil, usagef("--prompt-tokens %d and --gen %d of %d sequences are more than %d tokens", prompt, gen, seqs, countsMax)
+				if prompt+gen > contextTokensMax/seqs {
+					return nil, usagef("--prompt-tokens %d and --gen %d of %d sequences are more than %d tokens", prompt, gen, seqs, contextTokensMax)
 				}
 				shapes = append(shapes, feedShape{threads: t, ubatch: ub, prompt: prompt, gen: gen, seqs: seqs})
 			}
@@ -132,6 +132,9 @@ func runVerify(c *cli.Context) error {
 	file, err := readModelFile(v.opts.path)
 	if err != nil {
 		return err
+	}
+	if len(file.layers) == 0 && v.streams() {
+		return v.nothing(whyResident(file, lesOptions{}))
 	}
 	if err := v.record(ctx); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -13,7 +14,7 @@ import (
 func TestVerifyFindsEqualRunsIdentical(t *testing.T) {
 	useFake(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	for _, preset := range []string{"tiny-qwen3moe", "tiny-qwen35moe", "tiny-qwen3"} {
+	for _, preset := range []string{"tiny-qwen3moe", "tiny-qwen35moe"} {
 		stdout, stderr, code := lescli("verify", "-m", tinyModel(t, preset), "--les-slots", "resident,floor,all",
 			"--les-lookahead", "0,1", "-t", "1", "-ub", "1,16", "--prompt-tokens", "1,40", "--gen", "3", "--seqs", "2")
 		lines := strings.Split(strings.TrimSpace(stdout), "\n")
@@ -24,6 +25,21 @@ func TestVerifyFindsEqualRunsIdentical(t *testing.T) {
 	entries, err := os.ReadDir(os.Getenv("TMPDIR"))
 	if err != nil || len(entries) != 0 {
 		t.Errorf("left behind: %v, %v", entries, err)
+	}
+}
+
+// Comparing a dense model with itself says nothing of streaming, and is no success of
+// what was asked.
+func TestVerifyOfADenseModelVerifiesNothing(t *testing.T) {
+	model, report := tinyModel(t, "tiny-qwen3"), filepath.Join(t.TempDir(), "report.json")
+	expectFailure(t, exitError, []string{model, "there is nothing to verify: architecture qwen3 has no routed experts", "--les-slots resident"},
+		"verify", "-m", model, "--les-slots", "resident,floor", "--json", report)
+	if _, err := os.Stat(report); err == nil {
+		t.Error("there is a report")
+	}
+	stdout, stderr, code := lescli("verify", "-m", model, "--les-slots", "resident", "--gen", "2")
+	if code != exitOK || !strings.HasSuffix(stdout, "in 1 runs; resident runs with each other, nothing was streamed\n") {
+		t.Errorf("exit code %d, %s%s", code, stdout, stderr)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -26,8 +27,24 @@ func TestVersionSaysWhatTheProgramWasBuiltFrom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `^lescli     commit ` + commit + `, go\S+, \S+/\S+\nllama.cpp  0\.5\.0, pinned v0\.5\.0, patches ` + strconv.Itoa(len(series)) + `\nbackends   CPU : .*\S\n$`
+	pinned := pinnedVersion(t)
+	want := `^lescli     commit ` + commit + `, go\S+, \S+/\S+\nllama.cpp  ` + regexp.QuoteMeta(strings.TrimPrefix(pinned, "v")) +
+		`, pinned ` + regexp.QuoteMeta(pinned) + `, patches ` + strconv.Itoa(len(series)) + `\nbackends   CPU : .*\S\n$`
 	if !regexp.MustCompile(want).Match(out) {
 		t.Errorf("it says %s, want %s", out, want)
 	}
+}
+
+// pinnedVersion is the tag of llama.cpp that is fetched.
+func pinnedVersion(t *testing.T) string {
+	t.Helper()
+	lock, err := os.ReadFile("../../llama/upstream.lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := regexp.MustCompile(`(?m)^tag +(\S+)`).FindSubmatch(lock)
+	if tag == nil {
+		t.Fatalf("upstream.lock names no tag: %s", lock)
+	}
+	return string(tag[1])
 }
