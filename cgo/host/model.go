@@ -61,6 +61,7 @@ type model struct {
 	warm   *Warmth     // nil without a warm file
 	guard  *guard      // nil before the first context
 
+	level       int      // of memory pressure, none after a change of budget or slots
 	outgrown    outgrown // since somebody last changed the pool
 	outgrewTold bool
 
@@ -275,8 +276,7 @@ func (m *model) setSlots(slots int) error {
 
 func (m *model) resized(p plan.Plan, err error) error {
 	if err == nil {
-		m.asked = p
-		m.outgrown = outgrown{}
+		m.asked, m.level, m.outgrown = p, pressureNone, outgrown{}
 		m.log.printf(levelInfo, "%s", describe(p))
 		m.recounted(p)
 	}

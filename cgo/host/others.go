@@ -180,13 +180,18 @@ func (m *model) budget() int64 {
 }
 
 // account has the plan count what is beside the model, and returns the new plan for
-// the log. It writes no line itself: a caller that holds the lock of another model
+// the log. Memory pressure, and what the process has outgrown its plan by, stay in
+// force. It writes no line itself: a caller that holds the lock of another model
 // would have the log written under that lock.
 func (m *model) account(bytes int64) (counted string, err error) {
 	err = m.use(func(e *les.Engine) error {
-		p, err := e.Account(bytes, m.request())
+		asked, err := m.asked.Again(bytes, requestOf(m.asked))
+		if err != nil {
+			return err
+		}
+		p, err := e.Account(bytes, m.allowed(asked))
 		if err == nil {
-			m.asked, m.outgrown = p, outgrown{}
+			m.asked = asked
 			counted = m.name + ": " + describe(p)
 		}
 		return err
