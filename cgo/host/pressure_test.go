@@ -18,6 +18,7 @@ func load(t *testing.T, options map[string]string) *llama.Model {
 	if err := Register(); err != nil {
 		t.Fatal(err)
 	}
+	ResetOptions()
 	t.Cleanup(ResetOptions)
 	for name, value := range options {
 		if err := SetOption(name, value); err != nil {
