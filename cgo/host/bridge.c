@@ -5,16 +5,16 @@ static uintptr_t bridge_load_begin(const struct les_options * options) {
     return lesHostLoadBegin((struct les_options *) options);
 }
 
-static int32_t bridge_load_end(uintptr_t model, const char * const * paths, size_t n_paths) {
-    return lesHostLoadEnd(model, (char **) paths, n_paths);
+static int32_t bridge_load_end(uintptr_t model, const char * const * paths, size_t n_paths, int64_t weights) {
+    return lesHostLoadEnd(model, (char **) paths, n_paths, weights);
 }
 
 static int32_t bridge_context_made(uintptr_t model, struct llama_context * lctx) {
     return lesHostContextMade(model, lctx);
 }
 
-static void bridge_other_loaded(const struct llama_model * model, const char * path) {
-    lesHostOtherLoaded((uintptr_t) model, (char *) path);
+static void bridge_other_loaded(const struct llama_model * model, const char * path, int64_t weights) {
+    lesHostOtherLoaded((uintptr_t) model, (char *) path, weights);
 }
 
 static void bridge_other_context(const struct llama_model * model, struct llama_context * lctx) {

@@ -28,14 +28,14 @@ func lesHostLoadBegin(options *C.struct_les_options) (id C.uintptr_t) {
 }
 
 //export lesHostLoadEnd
-func lesHostLoadEnd(id C.uintptr_t, paths **C.char, n C.size_t) C.int32_t {
+func lesHostLoadEnd(id C.uintptr_t, paths **C.char, n C.size_t, weights C.int64_t) C.int32_t {
 	var names []string
 	for _, path := range unsafe.Slice(paths, n) {
 		names = append(names, C.GoString(path))
 	}
 	streamed := false
 	ok := guarded("ending a load", func() (err error) {
-		streamed, err = modelOf(id).loaded(names)
+		streamed, err = modelOf(id).loaded(names, int64(weights))
 		return err
 	})
 	switch {
@@ -107,8 +107,8 @@ func lesHostPressure(id C.uintptr_t, level C.int32_t) C.int32_t {
 // A model that is not streamed is named by its address.
 
 //export lesHostOtherLoaded
-func lesHostOtherLoaded(model C.uintptr_t, path *C.char) {
-	guarded("another model", func() error { others.loaded(uintptr(model), C.GoString(path)); return nil })
+func lesHostOtherLoaded(model C.uintptr_t, path *C.char, weights C.int64_t) {
+	guarded("another model", func() error { others.loaded(uintptr(model), C.GoString(path), int64(weights)); return nil })
 }
 
 //export lesHostOtherContext

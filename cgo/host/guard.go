@@ -86,19 +86,18 @@ func (g *guard) stop() {
 }
 
 // makeRoom changes the pool if the process has outgrown its budget, or fits it again.
+// What memory pressure has taken from the pool is not room.
 func (m *model) makeRoom() {
 	m.use(func(e *les.Engine) error {
-		o := &m.outgrown
-		if m.asked.Budget == 0 || !o.look(les.AnonymousBytes(), m.asked.Budget) {
+		before := e.Plan()
+		unpressed, _ := m.unpressed(m.asked)
+		held := les.AnonymousBytes() + max(0, unpressed.Slots-before.Slots)
+		if m.asked.Budget == 0 || !m.outgrown.look(held, m.asked.Budget) {
 			return nil
 		}
-		before := e.Plan()
-		p, err := e.SetBudget(m.asked.Budget - o.bytes)
-		if err != nil {
-			p, err = e.SetSlots(0)
-		}
+		p, err := e.Account(0, m.allowed(m.asked))
 		if err == nil && p.SlotCount != before.SlotCount {
-			m.tellRoom(o.bytes, p)
+			m.tellRoom(m.outgrown.bytes, p)
 		}
 		return err
 	})

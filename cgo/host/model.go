@@ -52,20 +52,23 @@ type model struct {
 	available int64 // memory there was before the load
 	streamed  *les.Streamed
 	counts    Counts
-	name      string // of its file
+	name      string  // of its file
+	member    *member // nil before the load has ended
 	log       journal
 
+	// alive is held for writing while engine changes, together with mu; who has either
+	// may use the engine. Whoever only looks takes alive, and so does not wait for a
+	// change of size, which waits for the layers in progress.
+	alive  sync.RWMutex
 	mu     sync.Mutex  // contexts may be made by several threads; guards what follows
 	engine *les.Engine // nil before the first context
 	asked  plan.Plan   // of the load, or of the last change of budget or slots
 	warm   *Warmth     // nil without a warm file
 	guard  *guard      // nil before the first context
 
+	level       int      // of memory pressure, none after a change of budget or slots
 	outgrown    outgrown // since somebody last changed the pool
 	outgrewTold bool
-
-	leader  *model // whose plan counts this one, nil for the first of the process
-	counted int64  // by the leader
 }
 
 var errNoContext = errors.New("the model has no context yet, so there is no plan")
@@ -83,9 +86,9 @@ func newModel(o options) (*model, error) {
 	return m, err
 }
 
-// loaded ends the load of a model in these files, none where it has failed. It
-// reports whether anything is streamed.
-func (m *model) loaded(paths []string) (bool, error) {
+// loaded ends the load of a model in these files, none where it has failed, with so
+// many bytes of weights in memory. It reports whether anything is streamed.
+func (m *model) loaded(paths []string, weights int64) (bool, error) {
 	if len(paths) == 0 {
 		return false, nil
 	}
@@ -102,7 +105,11 @@ func (m *model) loaded(paths []string) (bool, error) {
 	if errors.Is(err, les.ErrNothingStreamed) {
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	m.member = others.join(paths[0], weights)
+	return true, nil
 }
 
 // context opens the engine at the first context, and tells of later ones that
@@ -119,21 +126,39 @@ func (m *model) context(pointer unsafe.Pointer) error {
 	if err != nil {
 		return err
 	}
-	if err = m.follow(&config); err != nil {
+	if err = m.open(config); err != nil {
 		return err
 	}
-	if m.engine, err = m.streamed.Open(config); err != nil {
-		m.engine = nil
-		m.unfollow()
-		return err
-	}
-	others.add(m)
 	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
 	// A warning is what llama.cpp's programs show without being asked to say more.
 	m.log.printf(levelWarn, "%s%s", m.options.why(), describe(m.asked))
 	m.guard = startGuard(m)
 	return m.startWarm()
+}
+
+// open opens the engine, in its turn.
+func (m *model) open(config les.Config) error {
+	others.opening.Lock()
+	defer others.opening.Unlock()
+	undo, err := m.follow(&config)
+	if err != nil {
+		return err
+	}
+	engine, err := m.streamed.Open(config)
+	if err != nil {
+		undo()
+		return err
+	}
+	m.setEngine(engine)
+	others.add(m)
+	return nil
+}
+
+func (m *model) setEngine(engine *les.Engine) {
+	m.alive.Lock()
+	defer m.alive.Unlock()
+	m.engine = engine
 }
 
 // startWarm reads ahead what the warm file names, if there is one.
@@ -216,11 +241,19 @@ func (m *model) use(fn func(*les.Engine) error) error {
 	return fn(m.engine)
 }
 
+// look lends the engine for its figures, which are there at any time.
+func (m *model) look(fn func(*les.Engine)) error {
+	m.alive.RLock()
+	defer m.alive.RUnlock()
+	if m.engine == nil {
+		return errNoContext
+	}
+	fn(m.engine)
+	return nil
+}
+
 func (m *model) plan() (result C.struct_les_plan, err error) {
-	err = m.use(func(e *les.Engine) error {
-		result = m.planOf(e.Plan())
-		return nil
-	})
+	err = m.look(func(e *les.Engine) { result = m.planOf(e.Plan()) })
 	return result, err
 }
 
@@ -238,10 +271,7 @@ func (m *model) planOf(p plan.Plan) C.struct_les_plan {
 }
 
 func (m *model) stats() (result C.struct_les_stats, err error) {
-	err = m.use(func(e *les.Engine) error {
-		result = statsOf(e.Stats())
-		return nil
-	})
+	err = m.look(func(e *les.Engine) { result = statsOf(e.Stats()) })
 	return result, err
 }
 
@@ -275,8 +305,7 @@ func (m *model) setSlots(slots int) error {
 
 func (m *model) resized(p plan.Plan, err error) error {
 	if err == nil {
-		m.asked = p
-		m.outgrown = outgrown{}
+		m.asked, m.level, m.outgrown = p, pressureNone, outgrown{}
 		m.log.printf(levelInfo, "%s", describe(p))
 		m.recounted(p)
 	}
@@ -294,9 +323,12 @@ func (m *model) close() error {
 			m.log.printf(levelWarn, "the warm file is not written: %v", saved)
 		}
 		others.remove(m)
-		err = m.engine.Close()
-		m.engine = nil
-		m.unfollow()
+		engine := m.engine
+		m.setEngine(nil)
+		err = engine.Close()
+	}
+	if m.member != nil {
+		others.leave(m.member, &m.log)
 	}
 	m.streamed.Close()
 	// What the engine held goes back to the system now: a program that loads and

@@ -16,23 +16,33 @@ import (
 // is its leader: its plan counts what is loaded later, a drafter for example, and
 // its slots make room for that.
 
-// others are the models of the process. Its lock is never held while that of a
+// others are the models of the process. Its lock mu is never held while that of a
 // model is taken; of models, only a later one's lock is held while an earlier one's
 // is taken.
 var others company
 
-// company is a set of models, streamed ones in the order of their contexts.
+// company is a set of models.
 type company struct {
+	// opening is a turn: one model at a time gets its first context, so that of several
+	// one leads and its plan counts the others. It is taken before the lock of a
+	// leader; the lock of a model is held meanwhile only if that has no engine yet.
+	opening sync.Mutex
+
 	mu       sync.Mutex // guards what follows
-	streamed []*model   // that have an engine
-	resident map[uintptr]*resident
+	streamed []*model   // that have an engine, in the order of their contexts
+	members  map[*member]bool
+	resident map[uintptr]*member // those without streamed experts, by the address of their llama_model
 }
 
-// resident is a model without streamed experts, by the address of its llama_model.
-type resident struct {
-	name    string
-	leader  *model
-	counted int64 // by the leader
+// member is a model that was loaded, as the plan of another one counts it. The lock
+// of its company guards what changes.
+type member struct {
+	name    string // of its file
+	weights int64  // in memory since the load
+
+	leader  *model // whose plan counts this one, nil where none does
+	counted int64  // by the leader
+	whole   bool   // the first context was counted, not the weights alone
 }
 
 func (c *company) leader() *model {
@@ -56,53 +66,133 @@ func (c *company) remove(m *model) {
 	c.streamed = slices.DeleteFunc(c.streamed, func(other *model) bool { return other == m })
 }
 
-func (c *company) loaded(id uintptr, path string) {
+// join adds a model that was loaded.
+func (c *company) join(path string, weights int64) *member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.resident == nil {
-		c.resident = map[uintptr]*resident{}
+	if c.members == nil {
+		c.members, c.resident = map[*member]bool{}, map[uintptr]*member{}
 	}
-	c.resident[id] = &resident{name: filepath.Base(path)}
+	r := &member{name: filepath.Base(path), weights: weights}
+	c.members[r] = true
+	return r
+}
+
+// leave removes a model that goes, and tells its leader, by this log.
+func (c *company) leave(r *member, log *journal) {
+	c.mu.Lock()
+	leader, counted := r.leader, r.counted
+	delete(c.members, r)
+	c.mu.Unlock()
+	if leader != nil {
+		leader.release(counted, r.name, log)
+	}
+}
+
+// lead makes a model the leader of those that were loaded before it had a context.
+// Their weights, whose size is returned, are in memory, and in its plan from the
+// beginning.
+func (c *company) lead(m *model) (weights int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.members {
+		if r != m.member {
+			r.leader, r.counted, r.whole = m, r.weights, false
+			weights += r.weights
+		}
+	}
+	return weights
+}
+
+// abdicate takes lead back.
+func (c *company) abdicate(m *model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.members {
+		if r.leader == m {
+			r.leader, r.counted = nil, 0
+		}
+	}
+}
+
+// claim has the leader count a member with its context, which take so many bytes, and
+// returns those that it has not counted yet.
+func (c *company) claim(leader *model, r *member, bytes int64) (more int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.leader != leader {
+		r.leader, r.counted = leader, 0
+	}
+	more = bytes - r.counted
+	r.counted, r.whole = bytes, true
+	return more
+}
+
+// disclaim takes the claim of a first context back.
+func (c *company) disclaim(r *member, more int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.counted -= more
+	r.whole = false
+	if r.counted == 0 {
+		r.leader = nil
+	}
+}
+
+// claimed is the leader that counts a member with its context, nil where none does.
+func (c *company) claimed(r *member) (leader *model, counted int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !r.whole {
+		return nil, 0
+	}
+	return r.leader, r.counted
+}
+
+// loaded adds a resident model.
+func (c *company) loaded(id uintptr, path string, weights int64) {
+	r := c.join(path, weights)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resident[id] = r
+}
+
+// uncounted is a resident model whose context no plan counts, nil where there is none.
+func (c *company) uncounted(id uintptr) *member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.resident[id]; r != nil && !r.whole {
+		return r
+	}
+	return nil
 }
 
 // context has the first context of a resident model counted. Whether there are
 // further ones at the same time is not known.
 func (c *company) context(id uintptr, memory llama.Memory) {
-	bytes := memory.ModelBytes + memory.ContextBytes + memory.ComputeBytes
-	r := c.claim(id, bytes)
-	if r == nil {
-		return
+	if leader, told := c.count(id, memory); told != "" {
+		leader.log.printf(levelWarn, "%s", told)
+	}
+}
+
+func (c *company) count(id uintptr, memory llama.Memory) (leader *model, told string) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	r, leader := c.uncounted(id), c.leader()
+	if r == nil || leader == nil {
+		return nil, ""
 	}
 	what := fmt.Sprintf("%s takes weights %s + kv %s + compute %s", r.name, mib(memory.ModelBytes), mib(memory.ContextBytes), mib(memory.ComputeBytes))
-	leader := r.leader
-	counted, err := leader.account(bytes)
+	more := c.claim(leader, r, memory.ModelBytes+memory.ContextBytes+memory.ComputeBytes)
+	counted, err := leader.account(more)
 	if err == nil {
-		leader.log.printf(levelWarn, "%s; %s", what, counted)
-		return
+		return leader, what + "; " + counted
 	}
-	c.disclaim(r)
-	if !errors.Is(err, errNoContext) {
-		leader.log.printf(levelWarn, "%s, for which the plan has no room: %v", what, err)
+	c.disclaim(r, more)
+	if errors.Is(err, errNoContext) {
+		return nil, ""
 	}
-}
-
-// claim takes a resident model that nobody counts for the leader. Of threads that
-// make contexts of it at once, one gets it, the others nil.
-func (c *company) claim(id uintptr, bytes int64) *resident {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := c.resident[id]
-	if r == nil || r.leader != nil || len(c.streamed) == 0 {
-		return nil
-	}
-	r.leader, r.counted = c.streamed[0], bytes
-	return r
-}
-
-func (c *company) disclaim(r *resident) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r.leader = nil
+	return leader, fmt.Sprintf("%s, for which the plan has no room: %v", what, err)
 }
 
 func (c *company) free(id uintptr) {
@@ -110,67 +200,81 @@ func (c *company) free(id uintptr) {
 	r := c.resident[id]
 	delete(c.resident, id)
 	c.mu.Unlock()
-	if r != nil && r.leader != nil {
-		r.leader.release(r.counted, r.name, &r.leader.log)
+	if r != nil {
+		c.leave(r, &journal{})
 	}
 }
 
-// follow has a streamed model counted by the leader, if there is one. Where that
-// has a budget, the slots of the follower are bounded by the share of a drafter.
-func (m *model) follow(config *les.Config) error {
-	leader := others.leader()
-	if leader == nil {
-		return nil
+// follow has a streamed model counted by the leader, or makes it the leader. What it
+// returns undoes that.
+func (m *model) follow(config *les.Config) (undo func(), err error) {
+	for {
+		leader := others.leader()
+		if leader == nil {
+			config.Usage.Process = others.lead(m)
+			return func() { others.abdicate(m) }, nil
+		}
+		bounded := *config
+		undo, err = m.followThis(leader, &bounded)
+		if !errors.Is(err, errNoContext) { // else it has gone meanwhile
+			*config = bounded
+			return undo, err
+		}
 	}
+}
+
+// followThis has a streamed model counted by this leader. Where that has a budget, the
+// slots of the follower are bounded by the share of a drafter.
+func (m *model) followThis(leader *model, config *les.Config) (undo func(), err error) {
 	shape := plan.ShapeOf(m.streamed.Geometry())
 	if budget := leader.budget(); config.SlotsPerLayer < 0 && budget > 0 {
 		config.SlotsPerLayer, _ = shape.SlotsWithin(plan.DrafterShare(budget)) // else the floor
 	}
 	if config.SlotsPerLayer < 0 {
-		return nil
+		return func() {}, nil
 	}
 	p, err := plan.Make(shape, config.Usage, plan.Request{SlotsPerLayer: config.SlotsPerLayer})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	bytes := p.Dense + p.KV + p.Compute + p.Work + p.Slots
 	what := fmt.Sprintf("%s takes weights %s + kv %s + compute %s + slots %s (%d for %d experts)",
 		m.name, mib(p.Dense), mib(p.KV), mib(p.Compute+p.Work), mib(p.Slots), p.SlotCount, p.All)
-	counted, err := leader.account(bytes)
-	switch {
-	case errors.Is(err, errNoContext): // it has gone meanwhile
-		return nil
-	case err != nil:
-		return fmt.Errorf("%s, for which %s has no room: %w", what, leader.name, err)
+	more := others.claim(leader, m.member, bytesOf(p))
+	counted, err := leader.account(more)
+	if err != nil {
+		others.disclaim(m.member, more)
+		if errors.Is(err, errNoContext) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s, for which %s has no room: %w", what, leader.name, err)
 	}
 	m.log.printf(levelWarn, "%s; %s", what, counted)
-	m.leader, m.counted = leader, bytes
-	return nil
+	return func() {
+		others.disclaim(m.member, more)
+		leader.release(more, m.name, &m.log)
+	}, nil
 }
+
+// bytesOf is what a model takes whose plan another one counts.
+func bytesOf(p plan.Plan) int64 { return p.Dense + p.KV + p.Compute + p.Work + p.Slots }
 
 // recounted tells the leader of another number of slots. That it has no room for
 // them is told, and changes nothing.
 func (m *model) recounted(p plan.Plan) {
-	if m.leader == nil {
+	leader, before := others.claimed(m.member)
+	if leader == nil {
 		return
 	}
-	bytes := p.Dense + p.KV + p.Compute + p.Work + p.Slots
-	counted, err := m.leader.account(bytes - m.counted)
+	more := others.claim(leader, m.member, bytesOf(p))
+	counted, err := leader.account(more)
 	switch {
 	case errors.Is(err, errNoContext): // it has gone
-		m.leader = nil
+		others.disclaim(m.member, before+more)
 	case err != nil:
-		m.log.printf(levelWarn, "%s has no room for what %s takes: %v", m.leader.name, m.name, err)
+		others.claim(leader, m.member, before)
+		m.log.printf(levelWarn, "%s has no room for what %s takes: %v", leader.name, m.name, err)
 	default:
-		m.counted = bytes
-		m.log.printf(levelWarn, "%s takes %s; %s", m.name, mib(bytes), counted)
-	}
-}
-
-func (m *model) unfollow() {
-	if m.leader != nil {
-		m.leader.release(m.counted, m.name, &m.log)
-		m.leader = nil
+		m.log.printf(levelWarn, "%s takes %s; %s", m.name, mib(before+more), counted)
 	}
 }
 
@@ -180,13 +284,18 @@ func (m *model) budget() int64 {
 }
 
 // account has the plan count what is beside the model, and returns the new plan for
-// the log. It writes no line itself: a caller that holds the lock of another model
+// the log. Memory pressure, and what the process has outgrown its plan by, stay in
+// force. It writes no line itself: a caller that holds the lock of another model
 // would have the log written under that lock.
 func (m *model) account(bytes int64) (counted string, err error) {
 	err = m.use(func(e *les.Engine) error {
-		p, err := e.Account(bytes, m.request())
+		asked, err := m.asked.Again(bytes, requestOf(m.asked))
+		if err != nil {
+			return err
+		}
+		p, err := e.Account(bytes, m.allowed(asked))
 		if err == nil {
-			m.asked, m.outgrown = p, outgrown{}
+			m.asked = asked
 			counted = m.name + ": " + describe(p)
 		}
 		return err

@@ -18,33 +18,59 @@ const (
 // again afterwards. What the load asked for, or the last change of budget or
 // slots, is what it comes back to.
 func (m *model) pressure(level int) error {
+	if level < pressureNone || level > pressureCritical {
+		return fmt.Errorf("memory pressure: %d is no level", level)
+	}
 	return m.use(func(e *les.Engine) error {
-		var p plan.Plan
-		var err error
-		switch {
-		case level == pressureNone:
-			p, err = e.Account(0, m.request())
-		case level == pressureModerate:
-			p, err = e.SetSlots(slotsOf(m.asked) / 2)
-		case level == pressureCritical:
-			p, err = e.SetSlots(0)
-		default:
-			return fmt.Errorf("memory pressure: %d is no level", level)
+		before := m.level
+		m.level = level
+		p, err := e.Account(0, m.allowed(m.asked))
+		if err != nil {
+			m.level = before
+			return err
 		}
-		if err == nil {
-			m.outgrown = outgrown{}
-			m.log.printf(levelInfo, "memory pressure %d: %s", level, describe(p))
-		}
-		return err
+		m.log.printf(levelInfo, "memory pressure %d: %s", level, describe(p))
+		return nil
 	})
 }
 
-// request is what the load or the last change asked for.
-func (m *model) request() plan.Request {
-	if m.asked.Budget > 0 {
-		return plan.Request{Budget: m.asked.Budget, SlotsPerLayer: -1}
+// allowed is the pool that a plan asks for, without what the process has outgrown it
+// by and what memory pressure takes away.
+func (m *model) allowed(asked plan.Plan) plan.Request {
+	unpressed, request := m.unpressed(asked)
+	if m.level == pressureNone {
+		return request
 	}
-	return plan.Request{SlotsPerLayer: slotsOf(m.asked)}
+	few := plan.Request{} // the floor
+	if m.level == pressureModerate {
+		few.SlotsPerLayer = slotsOf(asked) / 2
+	}
+	if pressed, err := asked.Again(0, few); err == nil && pressed.SlotCount < unpressed.SlotCount {
+		return few
+	}
+	return request
+}
+
+// unpressed is what allowed would be if the system were not short of memory.
+func (m *model) unpressed(asked plan.Plan) (plan.Plan, plan.Request) {
+	request := requestOf(asked)
+	if request.Budget > 0 {
+		request.Budget -= m.outgrown.bytes
+	}
+	p, err := asked.Again(0, request)
+	if err != nil {
+		request = plan.Request{} // below the floor there is nothing to give
+		p, _ = asked.Again(0, request)
+	}
+	return p, request
+}
+
+// requestOf is what a plan was made for.
+func requestOf(asked plan.Plan) plan.Request {
+	if asked.Budget > 0 {
+		return plan.Request{Budget: asked.Budget, SlotsPerLayer: -1}
+	}
+	return plan.Request{SlotsPerLayer: slotsOf(asked)}
 }
 
 // slotsOf are a plan's slots above the floor, for each layer.

@@ -26,7 +26,7 @@ import (
 // Config says how a sealed model is streamed. The zero value streams at the
 // floor without lookahead.
 type Config struct {
-	Usage         plan.Usage // of the context that will decode; Process is measured
+	Usage         plan.Usage // of the context that will decode; Process is measured, and at least this
 	Budget        int64      // for the whole process in bytes, used when SlotsPerLayer is negative
 	SlotsPerLayer int        // slots above the floor, per layer; negative: from the budget
 	Lookahead     bool       // guess and read the next layer's experts

@@ -17,10 +17,11 @@ func SlotSpanBytes(s expert.Span) int64 {
 	return int64(C.les_span_slot_bytes(C.uint64_t(s.Off), C.uint64_t(s.Stride), C.uint64_t(s.Bytes)))
 }
 
-// measured adds what the process of a loaded model holds besides. Dense weights and
-// the cache are in memory already; graph buffers are not touched before the first step.
+// measured adds what the process of a loaded model holds besides, which is no less
+// than is known of other models. Dense weights and the cache are in memory already;
+// graph buffers are not touched before the first step.
 func measured(usage plan.Usage) plan.Usage {
-	usage.Process = max(0, ResidentBytes()-usage.Dense-usage.KV)
+	usage.Process = max(usage.Process, ResidentBytes()-usage.Dense-usage.KV)
 	return usage
 }
 

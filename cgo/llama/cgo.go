@@ -10,7 +10,7 @@ package llama
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include
-#cgo CXXFLAGS: -std=c++17 -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include -I${SRCDIR}/../../llama/llama.cpp/src
+#cgo CXXFLAGS: -std=c++17 -I${SRCDIR}/../../llama/llama.cpp/include -I${SRCDIR}/../../llama/llama.cpp/ggml/include -I${SRCDIR}/../../llama/llama.cpp/src -I${SRCDIR}/../les/csrc
 #cgo LDFLAGS: -L${SRCDIR}/../../build/bin -lllama -lggml -lggml-base -Wl,-rpath,$ORIGIN -Wl,-rpath,${SRCDIR}/../../build/bin
 #include <stdlib.h>
 #include "llama.h"

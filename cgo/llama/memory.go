@@ -5,8 +5,8 @@ package llama
 */
 import "C"
 
-// Memory is what a context and its model take, or would take for a model that
-// was loaded with NoAlloc.
+// Memory is what a context and its model take of the processor's memory, or would
+// take for a model that was loaded with NoAlloc.
 type Memory struct {
 	ModelBytes   int64 // weights
 	ContextBytes int64 // KV cache and recurrent state

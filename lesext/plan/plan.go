@@ -112,6 +112,14 @@ func Make(shape Shape, usage Usage, request Request) (Plan, error) {
 	return p, nil
 }
 
+// Again makes the plan for another request, with so many more bytes that the process
+// holds beside the model.
+func (p Plan) Again(beside int64, request Request) (Plan, error) {
+	usage := p.Usage
+	usage.Process += beside - heapReserve
+	return Make(p.Shape, usage, request)
+}
+
 // fixed is what no budget changes.
 func (p Plan) fixed() int64 { return p.Dense + p.KV + p.Compute + p.Work + p.Process }
 

@@ -46,6 +46,22 @@ func TestBudgetIsNeverPassed(t *testing.T) {
 	}
 }
 
+func TestPlanMadeAgainCountsWhatIsBesideOnce(t *testing.T) {
+	p, err := plan.Make(shape, usage, plan.Request{SlotsPerLayer: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := plan.Request{SlotsPerLayer: -1, Budget: p.Total}
+	again, err := p.Again(0, request)
+	if err != nil || again.Total != p.Total || again.Usage != p.Usage {
+		t.Errorf("%+v, error %v, want %+v", again, err, p)
+	}
+	beside, err := p.Again(150, request)
+	if err != nil || beside.Process != p.Process+150 || beside.SlotCount != p.SlotCount-2 {
+		t.Errorf("150 bytes beside: %+v, error %v", beside, err)
+	}
+}
+
 func TestSlotsPerLayerAreThoseAboveTheFloor(t *testing.T) {
 	p, err := plan.Make(shape, usage, plan.Request{SlotsPerLayer: 3})
 	if err != nil || p.SlotsPerLayer() != 3 {

@@ -1,6 +1,7 @@
 #include "les-fit.h"
 #include "les-impl.h"
 
+#include "ggml-backend.h"
 #include "gguf.h"
 
 #include <inttypes.h>
@@ -185,4 +186,30 @@ uint64_t les_memory_group_limit(void) {
 uint64_t les_memory_available(void) {
     const uint64_t available = les_os_memory_available();
     return available ? les_less(available, les_memory_group_limit()) : 0;
+}
+
+// what is in it
+
+bool les_memory_is_host(struct ggml_backend_buffer_type * buft) {
+    ggml_backend_dev_t dev = ggml_backend_buft_get_device(buft);
+    if (!dev || ggml_backend_buft_is_host(buft)) {
+        return true;
+    }
+    const enum ggml_backend_dev_type type = ggml_backend_dev_type(dev); // others share the memory of the processor
+    return type != GGML_BACKEND_DEVICE_TYPE_GPU && type != GGML_BACKEND_DEVICE_TYPE_META;
+}
+
+static _Thread_local uint64_t les_weight_bytes;
+
+// A weight that is to be mapped has no buffer yet.
+void les_memory_note_weight(const struct ggml_tensor * tensor) {
+    if (!tensor->buffer || les_memory_is_host(ggml_backend_buffer_get_type(tensor->buffer))) {
+        les_weight_bytes += ggml_nbytes(tensor);
+    }
+}
+
+uint64_t les_memory_take_weights(void) {
+    const uint64_t n_bytes = les_weight_bytes;
+    les_weight_bytes = 0;
+    return n_bytes;
 }

@@ -46,6 +46,17 @@ LES_API uint64_t les_memory_group_limit(void);
 // The least limit of a group and of those above it, below the folder root; 0 where there is none.
 LES_API uint64_t les_memory_least_limit(const char * root, const char * group, const char * file);
 
+struct ggml_backend_buffer_type;
+struct ggml_tensor;
+
+// True if buffers of this type take memory of the processor: what a graphics processor has of its own is not part of a budget.
+LES_API bool les_memory_is_host(struct ggml_backend_buffer_type * buft);
+
+// Counts a weight that a load on this thread reads or maps into memory of the processor. The other one returns what was
+// counted, and begins anew.
+LES_API void     les_memory_note_weight(const struct ggml_tensor * tensor);
+LES_API uint64_t les_memory_take_weights(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -307,9 +307,10 @@ bool les_hook_load_begin(const char * path, struct llama_model_params * params, 
 bool les_hook_load_end(const struct llama_model * model, const char * path, const char * const * paths, size_t n_paths) {
     const bool other = les_l.other && !les_l.active;
     les_l.other = false;
+    const int64_t weights = (int64_t) les_memory_take_weights();
     const struct les_host * engine = other && model ? les_engine() : NULL;
     if (engine) {
-        engine->other_loaded(model, path);
+        engine->other_loaded(model, path, weights);
     }
     if (!les_l.active) {
         return true;
@@ -318,10 +319,10 @@ bool les_hook_load_end(const struct llama_model * model, const char * path, cons
     const uintptr_t id = les_l.id;
     const struct les_host * host = &les_h.host;
     if (!model) {
-        host->load_end(id, NULL, 0);
+        host->load_end(id, NULL, 0, 0);
         return true;
     }
-    const int32_t status = n_paths > 0 ? host->load_end(id, paths, n_paths) : host->load_end(id, &path, 1);
+    const int32_t status = n_paths > 0 ? host->load_end(id, paths, n_paths, weights) : host->load_end(id, &path, 1, weights);
     if (status < 0) {
         les_logf(GGML_LOG_LEVEL_ERROR, "%s: cannot stream: %s", path, les_error);
         return false;

@@ -73,9 +73,9 @@ struct les_host {
 
     // Offers a model to the load that is to begin on this thread. 0 on failure.
     uintptr_t (*load_begin)(const struct les_options * options);
-    // The load is done, of files in these paths: 1 if experts are streamed, 0 if there was nothing to stream and the model is
+    // The load is done, of files in these paths, and so many bytes of its weights are in memory: 1 if experts are streamed, 0 if there was nothing to stream and the model is
     // forgotten, -1 on failure. Without paths the load has failed, and the model is forgotten.
-    int32_t (*load_end)(uintptr_t model, const char * const * paths, size_t n_paths);
+    int32_t (*load_end)(uintptr_t model, const char * const * paths, size_t n_paths, int64_t weights);
     // A context is about to be made; observed when its nodes are shown to somebody.
     void (*context_begin)(uintptr_t model, bool observed);
     // A context has been made: the first one opens the engine. 0, or -1 on failure.
@@ -90,13 +90,14 @@ struct les_host {
     int32_t (*set_slots)(uintptr_t model, int32_t slots); // as in les_options
     int32_t (*pressure)(uintptr_t model, int32_t level);
 
-    // A model that is not streamed, of a file with this path, was loaded while there is an engine; it has a context; it is freed.
-    void (*other_loaded )(const struct llama_model * model, const char * path);
+    // A model that is not streamed, of a file with this path and so many bytes of weights in memory, was loaded while there is an
+    // engine; it has a context; it is freed.
+    void (*other_loaded )(const struct llama_model * model, const char * path, int64_t weights);
     void (*other_context)(const struct llama_model * model, struct llama_context * lctx);
     void (*other_free   )(const struct llama_model * model);
 };
 
-#define LES_HOST_ABI 2
+#define LES_HOST_ABI 3
 
 // Makes this the engine of the process; the table is copied. Returns 0, or -1 where there is another one or the table is of
 // another version.

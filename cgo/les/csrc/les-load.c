@@ -1,5 +1,6 @@
 // The loader seam: which tensors a load leaves to LES, where their bytes lie in files and slots.
 
+#include "les-fit.h"
 #include "les-impl.h"
 #include "les-os.h"
 
@@ -179,6 +180,9 @@ static void les_model_advise(struct les_model * model, const struct ggml_tensor 
 }
 
 bool les_hook_weight_data(const void * owner, struct ggml_tensor * tensor, int32_t file, uint64_t off, uint64_t stride) {
+    if (!les_hook_is_streamed(tensor)) {
+        les_memory_note_weight(tensor);
+    }
     // Only the load that owns the model may look further into it: any other one runs beside its seal and its end.
     les_lock(&les_g.lock);
     struct les_model * model = les_g.loading && les_g.loading->owner == owner ? les_g.loading : NULL;

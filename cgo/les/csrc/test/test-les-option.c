@@ -5,6 +5,8 @@
 #include "les-fit.h"
 #include "les-option.h"
 
+#include "ggml-backend-impl.h"
+#include "ggml-cpu.h"
 #include "gguf.h"
 
 #include <stdio.h>
@@ -142,6 +144,38 @@ static void test_metadata_are_read_once_for_a_load(void) {
     CHECK(unlink(path) == 0 && !les_look_again(path).read && !les_look_again("").read);
 }
 
+// the memory of a device
+
+static enum ggml_backend_dev_type graphics_type(ggml_backend_dev_t dev) {
+    (void) dev;
+    return GGML_BACKEND_DEVICE_TYPE_GPU;
+}
+
+static bool is_host(ggml_backend_buffer_type_t buft) {
+    (void) buft;
+    return true;
+}
+
+static void test_only_memory_of_the_processor_is_counted(void) {
+    struct ggml_backend_device      graphics = { .iface = { .get_type = graphics_type } };
+    struct ggml_backend_buffer_type own      = { .device = &graphics };
+    struct ggml_backend_buffer_type pinned   = { .device = &graphics, .iface = { .is_host = is_host } };
+    struct ggml_backend_buffer_type other    = { .device = ggml_backend_reg_dev_get(ggml_backend_cpu_reg(), 0) }; // rearranged weights
+    CHECK(!les_memory_is_host(&own) && les_memory_is_host(&pinned) && les_memory_is_host(&other));
+    CHECK(les_memory_is_host(ggml_backend_cpu_buffer_type()));
+
+    struct ggml_backend_buffer on_device = { .buft = &own }, in_memory = { .buft = ggml_backend_cpu_buffer_type() };
+    struct ggml_tensor t = { .type = GGML_TYPE_F32, .ne = { 100, 1, 1, 1 }, .nb = { 4, 400, 400, 400 }, .buffer = &on_device };
+    les_memory_take_weights();
+    les_memory_note_weight(&t);
+    CHECK(les_memory_take_weights() == 0);
+    t.buffer = &in_memory;
+    les_memory_note_weight(&t);
+    t.buffer = NULL; // is to be mapped
+    les_memory_note_weight(&t);
+    CHECK(les_memory_take_weights() == 800 && les_memory_take_weights() == 0);
+}
+
 int main(void) {
     RUN(test_nothing_given_is_auto);
     RUN(test_process_wins_over_environment);
@@ -149,6 +183,7 @@ int main(void) {
     RUN(test_least_limit_of_all_groups_above_counts);
     RUN(test_override_of_an_expert_tensor_is_found);
     RUN(test_metadata_are_read_once_for_a_load);
+    RUN(test_only_memory_of_the_processor_is_counted);
     puts("ok");
     return 0;
 }
