@@ -13,6 +13,10 @@ static int32_t bridge_context_made(uintptr_t model, struct llama_context * lctx)
     return lesHostContextMade(model, lctx);
 }
 
+static uintptr_t bridge_context_leaves(const struct llama_context * lctx) {
+    return lesHostContextLeaves((uintptr_t) lctx);
+}
+
 static void bridge_other_loaded(const struct llama_model * model, const char * path, int64_t weights) {
     lesHostOtherLoaded((uintptr_t) model, (char *) path, weights);
 }
@@ -32,6 +36,8 @@ int32_t les_host_bridge_register(void) {
         .load_end      = bridge_load_end,
         .context_begin = lesHostContextBegin,
         .context_made  = bridge_context_made,
+        .context_leaves = bridge_context_leaves,
+        .context_left  = lesHostContextLeft,
         .model_free    = lesHostModelFree,
         .plan          = lesHostPlan,
         .stats         = lesHostStats,

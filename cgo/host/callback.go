@@ -104,6 +104,17 @@ func lesHostPressure(id C.uintptr_t, level C.int32_t) C.int32_t {
 	return status(guarded("memory pressure", func() error { return modelOf(id).pressure(int(level)) }))
 }
 
+//export lesHostContextLeaves
+func lesHostContextLeaves(lctx C.uintptr_t) (number C.uintptr_t) {
+	guarded("before the end of a context", func() error { number = C.uintptr_t(others.leaves(uintptr(lctx))); return nil })
+	return number
+}
+
+//export lesHostContextLeft
+func lesHostContextLeft(number C.uintptr_t) {
+	guarded("the end of a context", func() error { others.left(uintptr(number)); return nil })
+}
+
 // A model that is not streamed is named by its address.
 
 //export lesHostOtherLoaded
@@ -114,7 +125,7 @@ func lesHostOtherLoaded(model C.uintptr_t, path *C.char, weights C.int64_t) {
 //export lesHostOtherContext
 func lesHostOtherContext(model C.uintptr_t, lctx *C.struct_llama_context) {
 	guarded("a context of another model", func() error {
-		others.context(uintptr(model), llama.BorrowContext(unsafe.Pointer(lctx)).Memory())
+		others.context(uintptr(model), uintptr(unsafe.Pointer(lctx)), llama.BorrowContext(unsafe.Pointer(lctx)).Memory())
 		return nil
 	})
 }

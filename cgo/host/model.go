@@ -109,32 +109,40 @@ func (m *model) loaded(paths []string, weights int64) (bool, error) {
 		return false, err
 	}
 	m.member = others.join(paths[0], weights)
+	m.member.self = m
 	return true, nil
 }
 
-// context opens the engine at the first context, and tells of later ones that
-// pass the budget.
+// context opens the engine at the first context, and has further ones counted.
 func (m *model) context(pointer unsafe.Pointer) error {
-	defer m.lock()()
 	lctx := llama.BorrowContext(pointer)
-	memory := lctx.Memory()
-	if m.engine != nil {
-		m.watch(memory)
-		return nil
+	memory, work := lctx.Memory(), m.counts.WorkBytes(lctx.Ubatch())
+	first, err := m.begin(memory, work)
+	if err == nil {
+		others.seat(uintptr(pointer), seat{m.member, contextBytes(memory, work)}, first)
 	}
-	config, err := m.config(memory, m.counts.WorkBytes(lctx.Ubatch()))
+	return err
+}
+
+// begin opens the engine, if it is not open, and tells whether it was not.
+func (m *model) begin(memory llama.Memory, work int64) (first bool, err error) {
+	defer m.lock()()
+	if m.engine != nil {
+		return false, nil
+	}
+	config, err := m.config(memory, work)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err = m.open(config); err != nil {
-		return err
+		return false, err
 	}
 	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
 	// A warning is what llama.cpp's programs show without being asked to say more.
 	m.log.printf(levelWarn, "%s%s", m.options.why(), describe(m.asked))
 	m.guard = startGuard(m)
-	return m.startWarm()
+	return true, m.startWarm()
 }
 
 // open opens the engine, in its turn.
@@ -196,15 +204,6 @@ func (m *model) config(memory llama.Memory, work int64) (les.Config, error) {
 	}
 	config.Budget = les.BudgetOf(m.available)
 	return config, nil
-}
-
-// watch warns of a context beside the first that takes the process over its
-// budget. Its compute buffers are not in memory yet.
-func (m *model) watch(memory llama.Memory) {
-	p := m.engine.Plan()
-	if held := les.ResidentBytes() + memory.ComputeBytes; p.Budget > 0 && held > p.Budget {
-		m.log.printf(levelWarn, "with another context the process holds %s, its budget is %s", mib(held), mib(p.Budget))
-	}
 }
 
 // describe says in one line where the memory goes.

@@ -32,6 +32,7 @@ type company struct {
 	streamed []*model   // that have an engine, in the order of their contexts
 	members  map[*member]bool
 	resident map[uintptr]*member // those without streamed experts, by the address of their llama_model
+	seats    seats
 }
 
 // member is a model that was loaded, as the plan of another one counts it. The lock
@@ -39,6 +40,8 @@ type company struct {
 type member struct {
 	name    string // of its file
 	weights int64  // in memory since the load
+	self    *model // nil where nothing of it is streamed
+	tenancy
 
 	leader  *model // whose plan counts this one, nil where none does
 	counted int64  // by the leader
@@ -167,11 +170,17 @@ func (c *company) uncounted(id uintptr) *member {
 	return nil
 }
 
-// context has the first context of a resident model counted. Whether there are
-// further ones at the same time is not known.
-func (c *company) context(id uintptr, memory llama.Memory) {
-	if leader, told := c.count(id, memory); told != "" {
+// context has a context of a resident model counted.
+func (c *company) context(id, lctx uintptr, memory llama.Memory) {
+	leader, told := c.count(id, memory)
+	if told != "" {
 		leader.log.printf(levelWarn, "%s", told)
+	}
+	c.mu.Lock()
+	r := c.resident[id]
+	c.mu.Unlock()
+	if r != nil {
+		c.seat(lctx, seat{r, contextBytes(memory, 0)}, leader != nil)
 	}
 }
 
@@ -265,7 +274,7 @@ func (m *model) recounted(p plan.Plan) {
 	if leader == nil {
 		return
 	}
-	more := others.claim(leader, m.member, bytesOf(p))
+	more := others.claim(leader, m.member, bytesOf(p)+m.member.extra)
 	counted, err := leader.account(more)
 	switch {
 	case errors.Is(err, errNoContext): // it has gone

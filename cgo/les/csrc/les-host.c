@@ -362,6 +362,18 @@ bool les_hook_context_made(const struct llama_model * model, struct llama_contex
     return true;
 }
 
+uintptr_t les_hook_context_leaves(const struct llama_context * lctx) {
+    const struct les_host * engine = lctx ? les_engine() : NULL;
+    return engine ? engine->context_leaves(lctx) : 0;
+}
+
+void les_hook_context_left(uintptr_t number) {
+    const struct les_host * engine = number ? les_engine() : NULL;
+    if (engine) {
+        engine->context_left(number);
+    }
+}
+
 void les_model_report(struct les_model * model) {
     if (model->hosted) {
         les_logf(GGML_LOG_LEVEL_ERROR, "%s", les_model_take_error(model));

@@ -80,6 +80,9 @@ struct les_host {
     void (*context_begin)(uintptr_t model, bool observed);
     // A context has been made: the first one opens the engine. 0, or -1 on failure.
     int32_t (*context_made)(uintptr_t model, struct llama_context * lctx);
+    // A context of any model is about to be freed; what this returns, if not 0, is for context_left, which tells that it is gone.
+    uintptr_t (*context_leaves)(const struct llama_context * lctx);
+    void      (*context_left  )(uintptr_t number);
     // No context of the model is left, and its weights go next.
     void (*model_free)(uintptr_t model);
 
@@ -97,7 +100,7 @@ struct les_host {
     void (*other_free   )(const struct llama_model * model);
 };
 
-#define LES_HOST_ABI 3
+#define LES_HOST_ABI 4
 
 // Makes this the engine of the process; the table is copied. Returns 0, or -1 where there is another one or the table is of
 // another version.
@@ -151,10 +154,21 @@ LES_API bool les_hook_load_end(const struct llama_model * model, const char * pa
 LES_API void les_hook_context_begin(const struct llama_model * model, bool observed);
 LES_API bool les_hook_context_made (const struct llama_model * model, struct llama_context * lctx);
 
+// Before and after a context, which may be NULL, is freed.
+LES_API uintptr_t les_hook_context_leaves(const struct llama_context * lctx);
+LES_API void      les_hook_context_left  (uintptr_t number);
+
 // Before and after the weights of a model are freed, on the same thread.
 LES_API void les_hook_model_free (const struct llama_model * model);
 LES_API void les_hook_model_freed(void);
 
 #ifdef __cplusplus
 }
+
+// A context is freed while this lives.
+struct les_context_end {
+    uintptr_t number;
+    explicit les_context_end(const struct llama_context * lctx) : number(les_hook_context_leaves(lctx)) {}
+    ~les_context_end() { les_hook_context_left(number); }
+};
 #endif
