@@ -1,14 +1,13 @@
 /* Generates text with a model whose experts stay in its file.
  *
  *   cc main.c $(pkg-config --cflags --libs lesext) -o embed
- *   ./embed model.gguf 4294967296 "func main() {"
+ *   ./embed model.gguf 4G "func main() {"
  */
 
 #include <lesext.h>
 #include <llama.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define N_CONTEXT 256
@@ -67,12 +66,12 @@ static int report(const struct llama_model * model) {
 
 int main(int argc, char ** argv) {
     struct lesext_options options = lesext_default_options();
-    char * end = NULL;
-    if (argc == 4) {
-        options.budget_bytes = strtoull(argv[2], &end, 10);
+    if (argc != 4) {
+        fputs("usage: embed MODEL BUDGET PROMPT, the budget like 4G, 512M or a number of bytes\n", stderr);
+        return 2;
     }
-    if (!end || end == argv[2] || *end) { /* 4G is not 4 bytes */
-        fputs("usage: embed MODEL BUDGET_BYTES PROMPT, the budget as a number without a unit\n", stderr);
+    if (lesext_parse_size(argv[2], &options.budget_bytes) != 0) {
+        fprintf(stderr, "embed: %s\n", lesext_last_error());
         return 2;
     }
     llama_log_set(log_errors, NULL);

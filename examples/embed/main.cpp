@@ -1,13 +1,12 @@
 // The plan and counters of a streamed model from C++, whose memory shrinks and grows while it runs.
 //
 //   cmake -S . -B build -DCMAKE_PREFIX_PATH=PREFIX && cmake --build build
-//   build/embed model.gguf 4294967296
+//   build/embed model.gguf 4G
 
 #include <lesext.h>
 #include <llama-cpp.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -62,10 +61,13 @@ static void run(const char * path, uint64_t budget) {
 }
 
 int main(int argc, char ** argv) {
-    char * end = nullptr;
-    const uint64_t budget = argc == 3 ? std::strtoull(argv[2], &end, 10) : 0;
-    if (!end || end == argv[2] || *end) { // 4G is not 4 bytes
-        std::fputs("usage: embed MODEL BUDGET_BYTES, the budget as a number without a unit\n", stderr);
+    if (argc != 3) {
+        std::fputs("usage: embed MODEL BUDGET, the budget like 4G, 512M or a number of bytes\n", stderr);
+        return 2;
+    }
+    uint64_t budget = 0;
+    if (lesext_parse_size(argv[2], &budget) != 0) {
+        std::fprintf(stderr, "embed: %s\n", lesext_last_error());
         return 2;
     }
     llama_log_set([](ggml_log_level, const char *, void *) {}, nullptr);

@@ -79,8 +79,19 @@ def pytest_configure(config):
     utils.download_file = download_here
     utils.ServerPreset.load_all = staticmethod(lambda: None)
     fill_cache(pathlib.Path(os.environ["LLAMA_CACHE"]))
+    config.les_found = set(TEMPORARY.iterdir()) if TEMPORARY.exists() else None
     TEMPORARY.mkdir(exist_ok=True)
 
 
 def pytest_unconfigure(config):
-    shutil.rmtree(TEMPORARY, ignore_errors=True)
+    """Removes what the tests have made, and the folder if it was not there before."""
+    if not hasattr(config, "les_found"):
+        return
+    if config.les_found is None:
+        shutil.rmtree(TEMPORARY, ignore_errors=True)
+        return
+    for path in set(TEMPORARY.iterdir()) - config.les_found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

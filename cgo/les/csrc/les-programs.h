@@ -7,11 +7,19 @@
 #include "les-report.h"
 #include "les-server.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
+
+#ifndef _WIN32
+#include <signal.h>
+#endif
 
 #define LES_HOOK(...) __VA_ARGS__
 
@@ -41,19 +49,53 @@ struct common_log;
 common_log * common_log_main();
 void         common_log_pause(common_log * log);
 
+#ifdef _WIN32
+inline void les_write_log_at_exit() {} // threads are gone before the handlers of a library run
+#else
+// How long a program waits at its end for a reader of its log that has stopped. It is chosen, not measured: an interrupt ends it.
+constexpr std::chrono::seconds les_log_patience{5};
+
+// True in a handler of what asks a program to end.
+inline bool les_is_interrupted() {
+    sigset_t blocked;
+    return pthread_sigmask(SIG_BLOCK, nullptr, &blocked) == 0 && (sigismember(&blocked, SIGINT) == 1 || sigismember(&blocked, SIGTERM) == 1);
+}
+
+// Writes what the log still has. A handler, in which llama-server ends at the second Ctrl-C, may have interrupted whoever holds
+// the lock of the log: nothing is written there.
+inline void les_write_log() {
+    if (les_is_interrupted()) {
+        return;
+    }
+    for (const int number : { SIGINT, SIGTERM }) {
+        struct sigaction action;
+        if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) {
+            signal(number, SIG_DFL);
+        }
+    }
+    try {
+        const auto written = std::make_shared<std::promise<void>>();
+        std::thread([written] {
+            common_log_pause(common_log_main()); // the log itself is never freed
+            written->set_value();
+        }).detach();
+        written->get_future().wait_for(les_log_patience);
+    } catch (const std::exception &) { // no thread is to be had
+    }
+}
+
 // The log of common has a thread of its own, which no program but llama-server waits for at its end: the reason why a model is
-// refused would be lost. Not on Windows, where threads are gone before the handlers of a library run.
+// refused would be lost.
 inline void les_write_log_at_exit() {
-#ifndef _WIN32
     static bool done = false;
     les_options options;
     if (done || (!les_options_now(&options) && options.mode == LES_MODE_OFF)) {
         return;
     }
     done = true;
-    std::atexit([] { common_log_pause(common_log_main()); }); // the log itself is never freed
-#endif
+    std::atexit(les_write_log);
 }
+#endif
 
 // contexts
 

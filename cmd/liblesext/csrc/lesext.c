@@ -21,6 +21,16 @@ static int lesext_fail(const char * what, const char * reason) {
     return -1;
 }
 
+int lesext_parse_size(const char * text, uint64_t * bytes) {
+    struct les_options o = les_options_default();
+    const char * reason = text && bytes ? les_options_set(&o, "budget", text) : "there is no text, or no place for the number";
+    if (reason) {
+        return lesext_fail("size", reason);
+    }
+    *bytes = (uint64_t) o.budget;
+    return 0;
+}
+
 // Sets one option of a load to a number.
 static const char * lesext_set_number(struct les_options * o, const char * name, long long value) {
     char text[32];

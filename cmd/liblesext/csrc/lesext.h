@@ -14,8 +14,10 @@
  * What cannot be streamed as asked (a budget below the least that works, say) makes the load or the context fail with NULL; the
  * reason is in llama.cpp's log and in lesext_last_error.
  *
- * All functions may be called from any thread; those on a model not while it is being freed. None exits or prints but through
- * llama.cpp's log callback. A failure returns -1. The library keeps nothing but the options for coming loads. A child of fork
+ * All functions may be called from any thread, also while others decode; those on a model not while it is being freed, and none
+ * from a signal handler. In the log callback a model's plan and counters may be asked for, and the last error. None exits or prints but through llama.cpp's log callback. Those that return int
+ * return 0, or -1 on failure, which changes nothing and whose reason is in lesext_last_error. Sizes are in bytes, times in
+ * nanoseconds. The library keeps nothing but the options for coming loads; texts that it is given are copied. A child of fork
  * that does not call exec cannot stream; its parent is not disturbed.
  *
  * Structures begin with their size, so that later versions can add to their end. C99 and C++.
@@ -71,7 +73,7 @@ struct lesext_plan {
     int32_t layers;        /* that are streamed */
 };
 
-/* Counters since the first context of the model was made. */
+/* Counters since the first context of the model was made. They only grow. */
 struct lesext_stats {
     size_t  size;
     int64_t lookups;        /* routed experts of each layer and step: hits + joins + misses */
@@ -91,38 +93,45 @@ struct lesext_stats {
 
 /* What a system tells of its memory. */
 enum lesext_pressure {
-    LESEXT_PRESSURE_NONE     = 0, /* the budget of the load again */
+    LESEXT_PRESSURE_NONE     = 0, /* what the load asked for again, or the last change of budget */
     LESEXT_PRESSURE_MODERATE = 1, /* half of the slots above the least there must be */
     LESEXT_PRESSURE_CRITICAL = 2  /* the least there must be */
 };
 
-/* Options that change nothing: a budget from the memory there is, one layer of lookahead. */
+/* Options that change nothing: a budget from the memory there is, one layer of lookahead. It cannot fail. */
 LESEXT_API struct lesext_options lesext_default_options(void);
 
-/* Streams models that are loaded from now on; NULL stands for the default options. They win over the environment. Refused
- * options change nothing. */
+/* Streams models that are loaded from now on; NULL stands for the default options. They win over the environment, and are those
+ * of the process, whichever thread loads. Fails where an option is refused, with its name. */
 LESEXT_API int lesext_enable(const struct lesext_options * options);
 
-/* Loads models from now on as llama.cpp does, whatever the environment says. Models that are streamed stay so. */
+/* Loads models from now on as llama.cpp does, whatever the environment says. Models that are streamed stay so. It cannot fail. */
 LESEXT_API void lesext_disable(void);
 
-/* The plan and the counters of a streamed model that has a context. The caller sets size. */
+/* Reads a size as LES_BUDGET has it, 4G, 512M, 1.5GiB or 1048576, units being powers of 1024, and fills in bytes. Fails where the
+ * text is none, or not more than zero, or out of range. */
+LESEXT_API int lesext_parse_size(const char * text, uint64_t * bytes);
+
+/* The plan and the counters of a streamed model that has a context. The caller sets size. Fails where the model is not streamed,
+ * has had no context yet, or the size is that of another version. Waits for nothing. */
 LESEXT_API int lesext_plan (const struct llama_model * model, struct lesext_plan * plan);
 LESEXT_API int lesext_stats(const struct llama_model * model, struct lesext_stats * stats);
 
-/* Another budget for the process while the model runs: slots come or go at once, and their memory with them. A budget below
- * the floor is refused. Waits for the layer that is being computed. */
+/* Another budget in bytes for the process while the model runs: when it returns, slots have come or gone, and their memory with
+ * them; new ones are filled in the background. It ends memory pressure. Fails below the floor, with both numbers. Waits for the
+ * layers that are being computed and for other changes. */
 LESEXT_API int lesext_set_budget(const struct llama_model * model, uint64_t bytes);
 
-/* Tells a streamed model how short memory is. */
+/* Tells a streamed model how short memory is, until it is told otherwise or its budget is changed; models that are loaded or freed
+ * beside it change nothing of that. Fails where the level is none of these. Waits as lesext_set_budget does. */
 LESEXT_API int lesext_memory_pressure(const struct llama_model * model, enum lesext_pressure level);
 
-/* The last failure on this thread, "" if there was none; it lives until the next one. A call of llama.h may fail for a reason
+/* The last failure on this thread, "" if there was none, never NULL; the text lives until the next failure on this thread. A call of llama.h may fail for a reason
  * that is not LES's: cleared before it, the error is that call's or "". */
 LESEXT_API const char * lesext_last_error (void);
 LESEXT_API void         lesext_clear_error(void);
 
-/* The version of LES, like "0.1.0". */
+/* The version of LES, like "0.1.0"; the text is constant. */
 LESEXT_API const char * lesext_version(void);
 
 #ifdef __cplusplus

@@ -43,6 +43,15 @@ static void refused_options(void) {
     CHECK(lesext_enable(&o) == -1 && said("automatic"));
 }
 
+static void sizes(void) {
+    uint64_t bytes = 7;
+    CHECK(lesext_parse_size("3G", &bytes) == 0 && bytes == (uint64_t) 3 << 30);
+    CHECK(lesext_parse_size("1.5MiB", &bytes) == 0 && bytes == 3 << 19);
+    CHECK(lesext_parse_size("1048576", &bytes) == 0 && bytes == 1 << 20);
+    CHECK(lesext_parse_size("3X", &bytes) == -1 && said("3X") && lesext_parse_size("0", &bytes) == -1 && lesext_parse_size("", &bytes) == -1);
+    CHECK(bytes == 1 << 20 && lesext_parse_size(NULL, &bytes) == -1 && lesext_parse_size("3G", NULL) == -1);
+}
+
 static struct llama_context * make_context(struct llama_model * model) {
     struct llama_context_params params = llama_context_default_params();
     params.n_ctx = 64;
@@ -168,6 +177,7 @@ int main(int argc, char ** argv) {
     llama_backend_init();
     CHECK(lesext_version()[0] && lesext_last_error()[0] == 0);
     refused_options();
+    sizes();
     resident(argv[1]);
     streamed(argv[1]);
     asked_while_logging(argv[1]);
