@@ -53,7 +53,9 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 func realMain(args []string, stdout, stderr io.Writer) int {
 	llama.Init()
 	keepOut()
-	app := newApp(stdout, stderr)
+	ctx, caught := withCaught(context.Background())
+	out := &output{out: stdout, caught: caught}
+	app := newApp(out, stderr)
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(args, "", err) }
 	for _, command := range app.Commands {
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return flagError(args, command.Name, err) }
@@ -61,8 +63,7 @@ func realMain(args []string, stdout, stderr io.Writer) int {
 		command.Flags = append(command.Flags, &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print llama.cpp's log"})
 		command.Before = setLog
 	}
-	ctx, caught := withCaught(context.Background())
-	return caught.tell(app.RunContext(ctx, flagsFirst(app, args)), stderr)
+	return caught.tell(out.result(app.RunContext(ctx, flagsFirst(app, args))), stderr)
 }
 
 // tell reports how the program ends, and returns its exit code.

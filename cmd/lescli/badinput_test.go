@@ -174,3 +174,16 @@ func TestAReportDoesNotReplaceAModel(t *testing.T) {
 		t.Error("the model has changed")
 	}
 }
+
+// What stands for a byte that is not UTF-8 in JSON is another name.
+func TestBenchRefusesNamesThatItsProcessesCannotBeTold(t *testing.T) {
+	model := tinyModel(t, "tiny-qwen3moe")
+	odd := filepath.Join(filepath.Dir(model), "\xff.gguf")
+	if err := os.Rename(model, odd); err != nil {
+		return // no file can have such a name here
+	}
+	expectFailure(t, exitError, []string{`\xff.gguf": is not UTF-8`}, "bench", "-m", odd, "-n", "1", "-r", "1", "--sweep", "slots=0,1")
+	if _, stderr, code := lescli("bench", "-m", odd, "-n", "1", "-r", "1", "--les-slots", "0"); code != exitOK {
+		t.Error(stderr)
+	}
+}

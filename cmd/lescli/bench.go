@@ -109,7 +109,7 @@ func parseBench(c *cli.Context) (opts benchOptions, err error) {
 func parseBase(c *cli.Context) (base benchArm, values sweepValues, err error) {
 	for _, name := range []string{"n", "warmup", "stock-n"} {
 		if c.Int(name) < 0 || c.Int(name) > countsMax {
-			return base, nil, usagef("--%s: %d is not between 0 and %d", name, c.Int(name), countsMax)
+			return base, nil, usagef("%s: %d is not between 0 and %d", dashed(name), c.Int(name), countsMax)
 		}
 	}
 	les, err := parseLES(c)
@@ -161,7 +161,7 @@ func parseValues(c *cli.Context) (sweepValues, error) {
 			return nil, usagef("--prompt-tokens (-p): %q is not a number between 0 and %d", text, countsMax)
 		}
 		if tokens+c.Int("n") == 0 {
-			return nil, usagef("--n: 0 and --prompt-tokens (-p): 0 leave nothing to measure")
+			return nil, usagef("-n: 0 and --prompt-tokens (-p): 0 leave nothing to measure")
 		}
 		values["prompt"] = append(values["prompt"], text)
 	}

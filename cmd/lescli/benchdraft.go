@@ -88,7 +88,7 @@ func (a draftArms) check(c *cli.Context) error {
 	case err != nil:
 		return usagef("--prompt-tokens (-p): a list and --draft contradict")
 	case c.Int("n") == 0:
-		return usagef("--n: 0 leaves nothing to draft")
+		return usagef("-n: 0 leaves nothing to draft")
 	case a.draft.Kind == draftSynthetic && c.IsSet("draft-temp"):
 		return usagef("--draft-temp and --draft-type %s contradict: it drafts the tokens that are fed", draftSynthetic)
 	case a.draft.Kind != draftSynthetic && prompt == 0:

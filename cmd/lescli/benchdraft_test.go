@@ -121,7 +121,7 @@ func TestBenchRefusesDraftsThatCannotBeMeasured(t *testing.T) {
 		"a drafter as well":     {[]string{"--draft and --draft-type synthetic"}, synthetic("--draft", referenceDrafter())},
 		"several prompts":       {[]string{"--prompt-tokens (-p): a list"}, synthetic("-p", "1,2")},
 		"the ladder":            {[]string{"--ladder and --draft"}, synthetic("--ladder")},
-		"nothing to draft":      {[]string{"--n: 0"}, synthetic("-n", "0", "-p", "4")},
+		"nothing to draft":      {[]string{"-n: 0"}, synthetic("-n", "0", "-p", "4")},
 		"a temperature for fed": {[]string{"--draft-temp"}, synthetic("--draft-temp", "1")},
 	} {
 		t.Run(name, func(t *testing.T) { expectFailure(t, exitUsage, test.parts, test.args...) })

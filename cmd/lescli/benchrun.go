@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/les-project/les/cgo/les"
 	"github.com/les-project/les/cgo/llama"
@@ -77,7 +78,7 @@ func (r *benchRun) prepare(opts benchOptions) error {
 		return err
 	}
 	r.dropOptional(files)
-	if err := r.checkTexts(); err != nil {
+	if err := errors.Join(r.checkNames(), r.checkTexts()); err != nil {
 		return err
 	}
 	for _, arm := range r.arms {
@@ -111,6 +112,22 @@ func (r *benchRun) readFiles() (map[string]*modelFile, error) {
 		files[arm.Model] = file
 	}
 	return files, nil
+}
+
+// checkNames refuses files that processes of their own could not be told of.
+func (r *benchRun) checkNames() error {
+	for _, arm := range r.arms {
+		names := []string{arm.Model, arm.Text}
+		if arm.Draft != nil {
+			names = append(names, arm.Draft.Path)
+		}
+		for _, name := range names {
+			if _, here := arm.source.(*benchmark); !here && !utf8.ValidString(name) {
+				return fmt.Errorf("%q: is not UTF-8, and arms are measured in processes that are told names as JSON", name)
+			}
+		}
+	}
+	return nil
 }
 
 // checkTexts refuses a text that is too short for an arm before any is measured.

@@ -33,12 +33,12 @@ func (s *caughtSignal) exitCode() int {
 	return exitError
 }
 
-// interruptible ends the context with the signals that ask a program to stop,
-// so that it removes what it has not finished. A hangup stays ignored under
+// interruptible ends the context with the signals that ask a program to stop, or say
+// that nobody reads its output, so that it removes what it has not finished. A hangup stays ignored under
 // nohup. Once the second function was called, signals do what they do by default:
 // a second SIGQUIT shows what each goroutine does.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT}
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}

@@ -94,7 +94,7 @@ func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
 
 func TestSignalsLeaveNoUnfinishedFile(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
 		dir := t.TempDir()
 		t.Setenv("TMPDIR", dir)
 		for _, args := range [][]string{

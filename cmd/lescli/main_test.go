@@ -67,7 +67,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		"stray argument":           {[]string{"run", "-p", "x", "stray"}, "stray"},
 		"no prompt":                {[]string{"run"}, "--prompt (-p) or --file (-f) is missing"},
 		"two prompts":              {[]string{"run", "-p", "x", "-f", "y"}, "--prompt (-p) and --file (-f) contradict"},
-		"no tokens":                {[]string{"run", "-p", "x", "-n", "0"}, "--n: 0"},
+		"no tokens":                {[]string{"run", "-p", "x", "-n", "0"}, "lescli: -n: 0"},
 		"negative context":         {[]string{"run", "-p", "x", "-c", "-1"}, "--ctx (-c): -1"},
 		"no threads":               {[]string{"run", "-p", "x", "-t", "0"}, "--threads (-t): 0"},
 		"no ubatch":                {[]string{"run", "-p", "x", "-ub", "0"}, "--ubatch (-ub): 0"},
@@ -98,7 +98,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 		"verify odd slots":         {[]string{"verify", "--les-slots", "floor,some"}, "some"},
 		"verify no prompt":         {[]string{"verify", "--prompt-tokens", "0"}, "--prompt-tokens"},
 		"verify negative delay":    {[]string{"verify", "--read-delay", "-1s"}, "--read-delay"},
-		"bench without tokens":     {[]string{"bench", "-n", "0"}, "--n"},
+		"bench without tokens":     {[]string{"bench", "-n", "0"}, "lescli: -n: 0"},
 		"bench repack streamed":    {[]string{"bench", "--repack"}, "--repack needs --les off"},
 	}
 	for name, c := range cases {

@@ -57,10 +57,10 @@ func checkFlagsNamed(c *cli.Context, flags ...string) error {
 func flagName(c *cli.Context, name string) string {
 	for _, flag := range c.Command.Flags {
 		if names := flag.Names(); names[0] == name && len(names) > 1 {
-			return fmt.Sprintf("--%s (-%s)", name, names[1])
+			return fmt.Sprintf("%s (%s)", dashed(name), dashed(names[1]))
 		}
 	}
-	return "--" + name
+	return dashed(name)
 }
 
 // countsMax keeps counts from wrapping where C has 32 bits; threadsMax is

@@ -43,22 +43,15 @@ type session struct {
 // openSession loads the model and, if it is to be streamed, opens the engine.
 // A model without experts runs whatever was asked, and s.reason says so.
 func openSession(ctx context.Context, opts sessionOptions) (_ *session, err error) {
+	if err = opts.check(); err != nil {
+		return nil, err
+	}
 	file, err := readModelFile(opts.path)
 	if err != nil {
 		return nil, err
 	}
 	seqs := max(1, opts.context.Seqs)
 	opts.context.Tokens = seqs * opts.origin.length(opts.context.Tokens/seqs, file.Trained, opts.log)
-	if opts.adapter != "" { // one that is none is refused before the weights are read
-		adapter, err := llama.OpenFile(opts.adapter)
-		if err != nil {
-			return nil, fmt.Errorf("--lora: %w", err)
-		}
-		adapter.Close()
-	}
-	if opts.context.Tokens > contextTokensMax {
-		return nil, fmt.Errorf("a context of %d tokens is more than %d", opts.context.Tokens, contextTokensMax)
-	}
 	s := &session{tokens: opts.context.Tokens}
 	defer func() {
 		if err != nil {
@@ -118,6 +111,22 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 		err = s.openEngine(file, opts)
 	}
 	return s, err
+}
+
+// check refuses what can be refused before any file of the model is read.
+func (o *sessionOptions) check() error {
+	if o.context.Tokens > contextTokensMax {
+		return fmt.Errorf("a context of %d tokens is more than %d", o.context.Tokens, contextTokensMax)
+	}
+	if o.adapter == "" {
+		return nil
+	}
+	adapter, err := llama.OpenFile(o.adapter)
+	if err != nil {
+		return fmt.Errorf("--lora: %w", err)
+	}
+	adapter.Close()
+	return nil
 }
 
 // whyResident is the reason for not streaming, empty when experts are to be

@@ -108,7 +108,7 @@ func TestTraceAndReplayRefuseWhatTheyCannotDo(t *testing.T) {
 		"compute time of -1ns":     {"replay", text, "--bandwidth", "1G", "--compute", "-1ns"},
 		"--latency: 1h0m0.001s is": {"replay", text, "--bandwidth", "1G", "--latency", "3600.001s"},
 		"--compute: 2000000h0m0s":  {"replay", text, "--bandwidth", "1G", "--compute", "2000000h"},
-		"--n: 0 must be more than": {"trace", "-m", "x", "-o", out, "-n", "0"},
+		"lescli: -n: 0 must be":    {"trace", "-m", "x", "-o", out, "-n", "0"},
 	}
 	for want, args := range usage {
 		expectFailure(t, exitUsage, []string{want}, args...)
