@@ -118,16 +118,16 @@ func (c *company) abdicate(m *model) {
 	}
 }
 
-// claim has the leader count a member with its context, which take so many bytes, and
-// returns those that it has not counted yet.
+// claim has the leader count a member with its first context, which take so many
+// bytes, and returns those that it has not counted yet.
 func (c *company) claim(leader *model, r *member, bytes int64) (more int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if r.leader != leader {
-		r.leader, r.counted = leader, 0
+		r.leader, r.counted, r.extra = leader, 0, 0
 	}
-	more = bytes - r.counted
-	r.counted, r.whole = bytes, true
+	more = bytes + r.extra - r.counted
+	r.counted, r.whole = r.counted+more, true
 	return more
 }
 
@@ -274,13 +274,13 @@ func (m *model) recounted(p plan.Plan) {
 	if leader == nil {
 		return
 	}
-	more := others.claim(leader, m.member, bytesOf(p)+m.member.extra)
+	more := others.claim(leader, m.member, bytesOf(p))
 	counted, err := leader.account(more)
 	switch {
 	case errors.Is(err, errNoContext): // it has gone
 		others.disclaim(m.member, before+more)
 	case err != nil:
-		others.claim(leader, m.member, before)
+		others.claim(leader, m.member, bytesOf(p)-more)
 		m.log.printf(levelWarn, "%s has no room for what %s takes: %v", leader.name, m.name, err)
 	default:
 		m.log.printf(levelWarn, "%s takes %s; %s", m.name, mib(before+more), counted)

@@ -1,4 +1,5 @@
 #include "les-fit.h"
+#include "les-host.h"
 #include "les-impl.h"
 
 #include "ggml-backend.h"
@@ -212,4 +213,32 @@ uint64_t les_memory_take_weights(void) {
     const uint64_t n_bytes = les_weight_bytes;
     les_weight_bytes = 0;
     return n_bytes;
+}
+
+bool les_too_large(const struct les_look * look, uint64_t * available) {
+    *available = les_memory_available();
+    return *available > 0 && (double) look->n_bytes > LES_BUDGET_SHARE*(double) *available;
+}
+
+bool les_host_would_stream(const char * path) {
+    return les_host_context_tokens(path) > 0;
+}
+
+uint32_t les_host_context_tokens(const char * path) {
+    struct les_options options;
+    if (les_options_now(&options) || options.mode == LES_MODE_OFF) {
+        return 0;
+    }
+    const struct les_look look = les_look_at(path);
+    uint64_t available;
+    const bool too_large = les_too_large(&look, &available);
+    if (look.experts == 0 || (options.mode != LES_MODE_ON && !too_large)) {
+        return 0;
+    }
+    const uint64_t budget = options.budget > 0 ? (uint64_t) options.budget : (uint64_t) (LES_BUDGET_SHARE*(double) available);
+    uint32_t tokens = 4096;
+    while (tokens < 32768 && 2*(uint64_t) tokens <= budget >> 20) {
+        tokens *= 2;
+    }
+    return look.trained > 0 && (uint32_t) look.trained < tokens ? (uint32_t) look.trained : tokens;
 }

@@ -34,6 +34,9 @@ LES_API struct les_look les_look_at(const char * path);
 // The same, once without reading again what les_look_at on this thread was told of that file just before.
 LES_API struct les_look les_look_again(const char * path);
 
+// True if the model is larger than the memory there is, which both are told of.
+bool les_too_large(const struct les_look * look, uint64_t * available);
+
 // The first name of a tensor of experts that the pattern of a buffer-type override matches, NULL if there is none. The text
 // lives until the next call on this thread.
 LES_API const char * les_override_hits(const char * pattern, int32_t n_blocks);

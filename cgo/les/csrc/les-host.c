@@ -215,12 +215,6 @@ static void les_change_params(struct llama_model_params * params) {
     params->use_extra_bufts = false;
 }
 
-// True if the model is larger than the memory there is, which both are told of.
-static bool les_too_large(const struct les_look * look, uint64_t * available) {
-    *available = les_memory_available();
-    return *available > 0 && (double) look->n_bytes > LES_BUDGET_SHARE*(double) *available;
-}
-
 // Begins a streamed load. In auto mode whatever is in the way is told of, and the load goes on without LES.
 static bool les_stream(const char * path, const struct les_look * look, const struct les_options * options, struct llama_model_params * params, bool offload) {
     const char * reason = les_obstacle(look, params, offload);
@@ -241,29 +235,6 @@ static bool les_stream(const char * path, const struct les_look * look, const st
     }
     les_logf(GGML_LOG_LEVEL_WARN, "off, although %s does not fit the memory there is: %s", path, reason);
     return true;
-}
-
-bool les_host_would_stream(const char * path) {
-    return les_host_context_tokens(path) > 0;
-}
-
-uint32_t les_host_context_tokens(const char * path) {
-    struct les_options options;
-    if (les_options_now(&options) || options.mode == LES_MODE_OFF) {
-        return 0;
-    }
-    const struct les_look look = les_look_at(path);
-    uint64_t available;
-    const bool too_large = les_too_large(&look, &available);
-    if (look.experts == 0 || (options.mode != LES_MODE_ON && !too_large)) {
-        return 0;
-    }
-    const uint64_t budget = options.budget > 0 ? (uint64_t) options.budget : (uint64_t) (LES_BUDGET_SHARE*(double) available);
-    uint32_t tokens = 4096;
-    while (tokens < 32768 && 2*(uint64_t) tokens <= budget >> 20) {
-        tokens *= 2;
-    }
-    return look.trained > 0 && (uint32_t) look.trained < tokens ? (uint32_t) look.trained : tokens;
 }
 
 // True if somebody else has offered a model to the next load, or this load is a part of another one.
