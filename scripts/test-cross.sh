@@ -6,8 +6,8 @@
 #
 #   scripts/test-cross.sh arm64      linux/arm64: gcc-aarch64-linux-gnu, g++-aarch64-linux-gnu, qemu-user
 #   scripts/test-cross.sh windows    windows/amd64: g++-mingw-w64-x86-64-posix, wine
-#   scripts/test-cross.sh musl       linux/arm64 with musl, as HarmonyOS has it: zig (PyPI: ziglang) as $ZIG, qemu-user,
-#                                    and $LES_MUSL_ROOT/lib/ld-musl-aarch64.so.1 (Debian's musl for arm64)
+#   scripts/test-cross.sh musl       linux/amd64 with musl: zig (PyPI: ziglang) as $ZIG, musl; then linux/arm64 with it, as
+#                                    HarmonyOS has it: qemu-user, $LES_MUSL_ROOT/lib/ld-musl-aarch64.so.1 (Debian's musl for arm64)
 #   scripts/test-cross.sh macos      macOS, linked and not run: zig as $ZIG
 #
 # Environment: LES_JOBS (1), LES_ARM_ARCH (armv8.2-a+dotprod; armv8-a and
@@ -39,7 +39,7 @@ does() { [ "$step" = all ] || [ "$step" = "$1" ]; }
 
 # Few threads and short prompts: an emulator is 10 to 50 times slower.
 verify() {
-    "$@" verify -m "$model" --les-slots floor,2,all -t 2 --prompt-tokens 1,7 --gen 4
+    "$@" verify -m "$model" --les-slots floor,2,all -t "${threads:-2}" --prompt-tokens 1,7 --gen 4
 }
 
 # Packages that have tests.
@@ -122,7 +122,7 @@ arm64() {
     ! does verify || verify "${emulator[@]}" "$LES_BUILD_DIR/bin/lescli"
     ! does embed || embed "${emulator[@]}"
     ! does upstream || upstream "${emulator[@]}"
-    ! does csrc || c_tests arm64 "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" "-DGGML_CPU_ARM_ARCH=$arm_arch"
+    ! does csrc || c_tests_arm64
     does test || return 0
     # Threads that spin for each other take the emulator four times as long.
     export QEMU_CPU=$cpu QEMU_LD_PREFIX=/usr/aarch64-linux-gnu OMP_WAIT_POLICY=passive
@@ -133,6 +133,15 @@ arm64() {
     fi
     # shellcheck disable=SC2046
     scripts/go.sh test -p 1 -vet=off -timeout 120m ${execute[@]+"${execute[@]}"} $(packages)
+}
+
+# The tests of the C side for each set of kernels that computes a product otherwise.
+c_tests_arm64() {
+    local kernels
+    for kernels in armv8-a armv8.2-a+dotprod armv8.6-a+dotprod+i8mm armv8.6-a+dotprod+i8mm+sve; do
+        echo "test-cross: tests of the C side, $kernels"
+        c_tests "arm64-$kernels" "-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake" "-DGGML_CPU_ARM_ARCH=$kernels"
+    done
 }
 
 # kernel_runs_arm64 tells the kernel, as root, to start arm64 programs with qemu, so that programs
@@ -206,19 +215,38 @@ zig_tools() {
     export CC=$folder/cc CXX=$folder/c++
 }
 
-# The engine is opened by dlopen: what scripts/lib/go-musl-overlay.sh changes of Go's runtime makes that work.
 musl() {
-    want qemu-aarch64 cmake go
-    [ -e "${LES_MUSL_ROOT:-}/lib/ld-musl-aarch64.so.1" ] || { echo "test-cross: missing: \$LES_MUSL_ROOT/lib/ld-musl-aarch64.so.1" >&2; exit 1; }
-    export LES_BUILD_DIR=$root/build-musl GOOS=linux GOARCH=arm64 CGO_ENABLED=1
-    zig_tools aarch64-linux-musl
-    export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF -DGGML_CPU_ARM_ARCH=$arm_arch $arguments"
+    want cmake go
+    case $(uname -m) in x86_64) musl_amd64 ;; *) echo "test-cross: not linux/amd64, so nothing runs against musl without an emulator" ;; esac
+    musl_arm64
+}
+
+# musl_build GOARCH PROCESSOR KERNELS TARGET...: what is there after it is linked against musl.
+musl_build() {
+    export LES_BUILD_DIR=$root/build-musl-$1 GOOS=linux GOARCH=$1 CGO_ENABLED=1
+    zig_tools "$2-linux-musl" -dynamic "-mcpu=$3" # which -march is not to zig
+    export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$2 -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF $arguments"
     LES_CMAKE_ARGS+=" -DCMAKE_C_FLAGS=-D_GNU_SOURCE -DCMAKE_CXX_FLAGS=-D_GNU_SOURCE"
-    local emulator=(qemu-aarch64 -cpu "${LES_CROSS_CPU:-max}" -L "$LES_MUSL_ROOT")
-    if does build; then
-        scripts/lib/go-musl-overlay.sh "$LES_BUILD_DIR/go"
-        GOFLAGS="-overlay=$LES_BUILD_DIR/go/overlay.json" scripts/build.sh llama lesext
-    fi
+    shift 3
+    ! does build || scripts/build.sh "$@"
+}
+
+# Go cannot make a library for musl on amd64, so lescli alone.
+musl_amd64() {
+    [ -e /lib/ld-musl-x86_64.so.1 ] || { echo "test-cross: missing: /lib/ld-musl-x86_64.so.1" >&2; exit 1; }
+    musl_build amd64 x86_64 x86_64_v3 lescli
+    ! does verify || verify "$LES_BUILD_DIR/bin/lescli"
+}
+
+# The engine is opened by dlopen: what scripts/lib/go-musl-overlay.sh changes of Go's runtime makes that work.
+musl_arm64() {
+    local emulator=(qemu-aarch64 -cpu "${LES_CROSS_CPU:-max}" -L "${LES_MUSL_ROOT:-}")
+    want qemu-aarch64
+    [ -e "${LES_MUSL_ROOT:-}/lib/ld-musl-aarch64.so.1" ] || { echo "test-cross: missing: \$LES_MUSL_ROOT/lib/ld-musl-aarch64.so.1" >&2; exit 1; }
+    GOARCH=arm64 scripts/lib/go-musl-overlay.sh "$root/build-musl-arm64/go"
+    GOFLAGS="-overlay=$root/build-musl-arm64/go/overlay.json" musl_build arm64 aarch64 generic+v8_2a+dotprod lescli lesext
+    threads=1 # without OpenMP threads spin for each other
+    ! does verify || verify "${emulator[@]}" "$LES_BUILD_DIR/bin/lescli"
     ! does embed || embed "${emulator[@]}"
 }
 
