@@ -25,6 +25,7 @@ arm_arch=${LES_ARM_ARCH:-armv8.2-a+dotprod}
 model=${LES_CROSS_MODEL:-models/les-ref.gguf}
 step=${LES_CROSS_STEP:-all}
 arguments="-DLLAMA_BUILD_TOOLS=OFF -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_TESTS=OFF"
+tools=(llama-gguf-split llama-quantize llama-imatrix) # which tests start
 
 want() {
     local tool status=0
@@ -115,10 +116,10 @@ arm64() {
     want aarch64-linux-gnu-gcc aarch64-linux-gnu-g++ qemu-aarch64 cmake go
     export LES_BUILD_DIR=$root/build-arm64 GOOS=linux GOARCH=arm64 CGO_ENABLED=1
     export CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++
-    export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake -DGGML_CPU_ARM_ARCH=$arm_arch $arguments"
+    export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/aarch64-linux-gnu.cmake -DGGML_CPU_ARM_ARCH=$arm_arch ${arguments/TOOLS=OFF/TOOLS=ON}"
     local cpu=${LES_CROSS_CPU:-max}
     local emulator=(qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu)
-    ! does build || scripts/build.sh lescli lesext
+    ! does build || scripts/build.sh lescli lesext "${tools[@]}"
     ! does verify || verify "${emulator[@]}" "$LES_BUILD_DIR/bin/lescli"
     ! does embed || embed "${emulator[@]}"
     ! does upstream || upstream "${emulator[@]}"
@@ -162,7 +163,7 @@ windows() {
     local kernels="-DGGML_SSE42=ON -DGGML_AVX=ON -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON"
     export LES_CMAKE_ARGS="-DCMAKE_TOOLCHAIN_FILE=$root/cmake/x86_64-w64-mingw32.cmake $kernels ${arguments/TOOLS=OFF/TOOLS=ON}"
     if does build; then
-        scripts/build.sh llama les-draft lesext llama-gguf-split llama-quantize llama-imatrix # tests start those
+        scripts/build.sh llama les-draft lesext "${tools[@]}"
         runtime_libraries "$LES_BUILD_DIR/bin"
         scripts/go.sh build -o "$LES_BUILD_DIR/bin/lescli.exe" ./cmd/lescli
     fi

@@ -68,6 +68,7 @@ vet ios arm64 1
 
 zig="${ZIG:-zig} cc"
 gnu="-D_XOPEN_SOURCE=600 -D_GNU_SOURCE" # as upstream builds them, which asks for XOPEN
+darwin="-D_XOPEN_SOURCE=600 -D_DARWIN_C_SOURCE"
 # zig takes its headers of Apple's systems for macOS alone, and has no os/proc.h.
 apple=$(${ZIG:-zig} env 2>/dev/null | sed -n 's/.*lib_dir.*"\(.*\)".*/\1/p')/libc/include/any-darwin-any
 mkdir "$work/os"
@@ -77,7 +78,7 @@ compiles x86_64-w64-mingw32-gcc-posix -D_WIN32_WINNT=0x0601 windows
 compiles "$zig" "-target aarch64-windows-gnu" windows
 compiles "$zig" "-target aarch64-linux-musl $gnu" linux posix # the C library of HarmonyOS
 compiles "$zig" "-target x86_64-linux-musl $gnu" linux posix
-compiles "$zig" "-target aarch64-macos -D_DARWIN_C_SOURCE" darwin posix
-compiles "$zig" "-target x86_64-macos -D_DARWIN_C_SOURCE" darwin posix
-compiles "$zig" "-target aarch64-ios -D_DARWIN_C_SOURCE -isystem $apple -I$work" darwin posix
+compiles "$zig" "-target aarch64-macos $darwin" darwin posix
+compiles "$zig" "-target x86_64-macos $darwin" darwin posix
+compiles "$zig" "-target aarch64-ios $darwin -isystem $apple -I$work" darwin posix
 exit "$status"

@@ -11,8 +11,17 @@ import (
 // can take one to remove it either.
 func lock(file *os.File) { flock(file, syscall.LOCK_EX) }
 
-// tryLock says whether nobody is writing a file.
-func tryLock(file *os.File) bool { return flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil }
+// sweepOne removes a file that nobody is writing.
+func sweepOne(path string) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return
+	}
+	defer file.Close()
+	if flock(file, syscall.LOCK_EX|syscall.LOCK_NB) == nil && isNamed(file) {
+		os.Remove(path)
+	}
+}
 
 func flock(file *os.File, how int) (err error) {
 	for {

@@ -40,17 +40,6 @@ func sweep(path string) {
 	}
 }
 
-func sweepOne(path string) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return
-	}
-	defer file.Close()
-	if tryLock(file) && isNamed(file) {
-		os.Remove(path)
-	}
-}
-
 // isNamed says whether the name of an open file is still its own.
 func isNamed(file *os.File) bool {
 	open, err := file.Stat()

@@ -26,7 +26,7 @@ void les_os_advise_huge(void * addr, size_t n_bytes) {
 
 // The first access to a page of anonymous memory brings it, a load too; a store would race with reads into the arena.
 void les_os_populate(void * addr, size_t n_bytes) {
-    const size_t page = (size_t) getpagesize();
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE);
     for (size_t off = 0; off < n_bytes; off += page) {
         (void) ((const volatile uint8_t *) addr)[off];
     }
