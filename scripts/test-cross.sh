@@ -276,6 +276,10 @@ macos_link() {
         apple_stub "$stubs/$name.framework/$name.tbd" "/System/Library/Frameworks/$name.framework/Versions/A/$name"
     done
     zig_tools "$1" -fno-sanitize=undefined "-L$stubs" "-F$stubs"
+    for name in strip dsymutil; do # which Go starts, and Linux's knows no file of Apple's
+        ln -sf /bin/true "$LES_BUILD_DIR/zig/$name"
+    done
+    export PATH=$LES_BUILD_DIR/zig:$PATH
     export LES_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=$3 -DCMAKE_INSTALL_NAME_TOOL=/bin/true -DCMAKE_OSX_SYSROOT=/ \
         -DCMAKE_C_FLAGS_RELEASE=-O0 -DCMAKE_CXX_FLAGS_RELEASE=-O0 \
         -DGGML_METAL=OFF -DGGML_ACCELERATE=OFF -DGGML_BLAS=OFF -DGGML_NATIVE=OFF -DGGML_OPENMP=OFF $arguments"
