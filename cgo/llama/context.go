@@ -27,6 +27,9 @@ type ContextParams struct {
 	// Rollback is how many tokens Truncate must be able to take back from models
 	// with recurrent layers; each takes memory for one more state.
 	Rollback int
+	// Outputs is the most tokens of a ubatch whose logits are wanted, all if 0. Each
+	// takes memory for a number of every token of the vocabulary.
+	Outputs int
 }
 
 // SeqsMax is the most sequences that a context can have.
@@ -54,6 +57,7 @@ func NewContext(model *Model, params ContextParams) (*Context, error) {
 	set(&cparams.n_ubatch, params.Ubatch)
 	set(&cparams.n_seq_max, params.Seqs)
 	set(&cparams.n_rs_seq, params.Rollback)
+	set(&cparams.n_outputs_max, params.Outputs)
 	if params.Threads > 0 {
 		cparams.n_threads = C.int32_t(params.Threads)
 		cparams.n_threads_batch = C.int32_t(params.Threads)

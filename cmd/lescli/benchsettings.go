@@ -40,7 +40,7 @@ func (s benchSettings) session(log io.Writer) sessionOptions {
 		},
 		resident: llama.ModelParams{LoadMode: llama.LoadRead, Repack: s.Repack},
 		context: llama.ContextParams{
-			Tokens: max(s.Prompt+s.Decode, s.Warmup, s.wideTokens()) + s.drafts().max, Batch: s.Ubatch, Ubatch: s.Ubatch, Seqs: 1, Threads: s.Threads,
+			Tokens: max(s.Prompt+s.Decode, s.Warmup, s.wideTokens()) + s.drafts().max, Batch: s.Ubatch, Ubatch: s.Ubatch, Seqs: 1, Outputs: 1, Threads: s.Threads,
 		},
 		line: newProgressLine(log),
 		log:  log,

@@ -106,7 +106,7 @@ func inspect(file *modelFile, ctxTokens, ubatch int) (*inspection, error) {
 		return nil, err
 	}
 	defer model.Close()
-	params := llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1}
+	params := llama.ContextParams{Tokens: ctxTokens, Batch: ubatch, Ubatch: ubatch, Seqs: 1, Outputs: 1}
 	lctx, err := llama.NewContext(model, params)
 	if err != nil {
 		return nil, whyNoPlan(file, err)

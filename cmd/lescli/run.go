@@ -134,7 +134,7 @@ func parseRun(c *cli.Context) (runOptions, error) {
 		return opts, err
 	}
 	opts.session.context = llama.ContextParams{
-		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Threads: c.Int("threads"),
+		Tokens: c.Int("ctx"), Batch: c.Int("ubatch"), Ubatch: c.Int("ubatch"), Seqs: 1, Outputs: 1, Threads: c.Int("threads"),
 	}
 	opts.session.path, err = modelPath(c)
 	return opts, err

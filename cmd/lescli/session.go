@@ -89,6 +89,9 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 	}
 	if opts.draft.kind != "" {
 		opts.context.Rollback = opts.draft.max
+		if opts.context.Outputs > 0 {
+			opts.context.Outputs += opts.draft.max
+		}
 	}
 	if s.lctx, err = llama.NewContext(s.model, opts.context); err != nil {
 		return nil, err

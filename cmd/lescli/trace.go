@@ -80,7 +80,7 @@ func parseTrace(c *cli.Context) (opts traceOptions, err error) {
 	opts.session = sessionOptions{
 		les: les, record: true, origin: contextOriginOf(c), line: newProgressLine(c.App.ErrWriter), log: c.App.ErrWriter,
 		resident: llama.ModelParams{LoadMode: llama.LoadMap, Repack: true},
-		context:  llama.ContextParams{Tokens: c.Int("ctx"), Batch: opts.step, Ubatch: opts.step, Seqs: 1, Threads: c.Int("threads")},
+		context:  llama.ContextParams{Tokens: c.Int("ctx"), Batch: opts.step, Ubatch: opts.step, Seqs: 1, Outputs: 1, Threads: c.Int("threads")},
 	}
 	if opts.session.path, err = modelPath(c); err != nil {
 		return opts, err

@@ -85,6 +85,7 @@ int main(int argc, char ** argv) {
     struct llama_model * model = llama_model_load_from_file(argv[1], llama_model_default_params());
     struct llama_context_params params = llama_context_default_params();
     params.n_ctx = N_CONTEXT;
+    params.n_outputs_max = 1; // logits of the last token only: else memory is planned for those of a whole batch
     struct llama_context * lctx = model ? llama_init_from_model(model, params) : NULL;
     if (!lctx) {
         fprintf(stderr, "embed: %s\n", lesext_last_error());

@@ -42,6 +42,7 @@ static void run(const char * path, uint64_t budget) {
     }
     llama_context_params params = llama_context_default_params();
     params.n_ctx = 64;
+    params.n_outputs_max = 1; // logits of the last token only: else memory is planned for those of a whole batch
     llama_context_ptr lctx(llama_init_from_model(model.get(), params));
     if (!lctx) {
         throw std::runtime_error(lesext_last_error());

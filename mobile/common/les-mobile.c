@@ -56,6 +56,7 @@ static struct llama_context * les_mobile_context(struct llama_model * model, con
     cparams.n_ctx    = params->n_ctx > 0 ? (uint32_t) params->n_ctx : 2048;
     cparams.n_ubatch = LES_MOBILE_UBATCH;
     cparams.no_perf  = true;
+    cparams.n_outputs_max = 1; // logits of the last token only
     if (params->n_threads > 0) {
         cparams.n_threads       = params->n_threads;
         cparams.n_threads_batch = params->n_threads;
