@@ -28,25 +28,33 @@ type seats struct {
 // guards it.
 type tenancy struct {
 	first int64 // in a plan with the model itself, or in memory before there was a plan
-	held  int64 // by all contexts there are
+	held  int64 // by all contexts that were told of
 	extra int64 // counted beyond first
 }
 
 // wanted is what is to be counted beyond the first context.
 func (t *tenancy) wanted() int64 { return max(0, t.held-t.first) }
 
-// seat tells of a context that was made. The first of a member is in a plan already.
-func (c *company) seat(id uintptr, s seat, first bool) {
+// planned tells that a plan has a first context of a member, which takes so many bytes,
+// before it is told of: another thread may tell of a further one meanwhile.
+func (c *company) planned(r *member, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.first += bytes
+}
+
+// seat tells of a context that was made.
+func (c *company) seat(id uintptr, s seat) {
 	c.opening.Lock()
-	leader, told := c.seatFurther(id, s, first)
+	leader, told := c.seatFurther(id, s)
 	c.opening.Unlock()
 	if told != "" {
 		leader.log.printf(levelWarn, "%s", told)
 	}
 }
 
-func (c *company) seatFurther(id uintptr, s seat, first bool) (leader *model, told string) {
-	leader, more := c.take(id, s, first)
+func (c *company) seatFurther(id uintptr, s seat) (leader *model, told string) {
+	leader, more := c.take(id, s)
 	if leader == nil || more == 0 {
 		return nil, ""
 	}
@@ -56,7 +64,7 @@ func (c *company) seatFurther(id uintptr, s seat, first bool) (leader *model, to
 	if err == nil {
 		return leader, what + "; " + counted
 	}
-	c.adjust(r, -more)
+	c.untake(r, leader, more)
 	if errors.Is(err, errNoContext) {
 		return nil, ""
 	}
@@ -64,7 +72,7 @@ func (c *company) seatFurther(id uintptr, s seat, first bool) (leader *model, to
 }
 
 // take notes a context, and what its member's leader is to count more.
-func (c *company) take(id uintptr, s seat, first bool) (leader *model, more int64) {
+func (c *company) take(id uintptr, s seat) (leader *model, more int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seats.taken == nil {
@@ -73,33 +81,39 @@ func (c *company) take(id uintptr, s seat, first bool) (leader *model, more int6
 	c.seats.taken[id] = s
 	r := s.member
 	r.held += s.bytes
-	if first {
-		r.first = r.held
-	}
 	if leader = c.counting(r); leader == nil {
 		return nil, 0
 	}
 	more = r.wanted() - r.extra
-	c.adjustLocked(r, more)
+	r.adjustLocked(more)
 	return leader, more
 }
 
-// counting is the model whose plan counts a member: its leader, or itself. The lock of
-// the company is held.
+// counting is the model whose plan counts a member: its leader, or itself; nil where no
+// plan has its first context. The lock of the company is held.
 func (c *company) counting(r *member) *model {
 	if r.self != nil && r.leader == nil && len(c.streamed) > 0 && c.streamed[0] == r.self {
 		return r.self
 	}
+	if !r.whole {
+		return nil
+	}
 	return r.leader
 }
 
-func (c *company) adjust(r *member, more int64) {
+// untake takes back what a plan has no room for. A leader that has gone meanwhile has
+// been forgotten with all it counted.
+func (c *company) untake(r *member, leader *model, more int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.adjustLocked(r, more)
+	if c.counting(r) == leader {
+		r.adjustLocked(-more)
+	}
 }
 
-func (c *company) adjustLocked(r *member, more int64) {
+// adjustLocked changes what is counted beyond the first context. The lock of the company
+// is held.
+func (r *member) adjustLocked(more int64) {
 	r.extra += more
 	if r.leader != nil {
 		r.counted += more
@@ -130,7 +144,8 @@ func (c *company) left(number uintptr) {
 	}
 }
 
-// vacate notes that a context is gone, and what is to be counted less.
+// vacate notes that a context is gone, and what is to be counted less: nothing where the
+// plan had no room for one that is still there.
 func (c *company) vacate(number uintptr) (r *member, leader *model, less int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +154,8 @@ func (c *company) vacate(number uintptr) (r *member, leader *model, less int64) 
 	r = s.member
 	r.held -= s.bytes
 	if leader = c.counting(r); leader != nil {
-		less = r.extra - r.wanted()
-		c.adjustLocked(r, -less)
+		less = max(0, r.extra-r.wanted())
+		r.adjustLocked(-less)
 	}
 	return r, leader, less
 }

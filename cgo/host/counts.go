@@ -43,8 +43,9 @@ func ReadCounts(first *llama.File) (Counts, error) {
 // WorkBytes estimates the CPU backend's work buffer, which is largest in the MoE
 // nodes: the activation of every pair of token and expert, as numbers and
 // quantised with its sums, the same of the input, and the tables that group the
-// pairs.
+// pairs. A value takes four bytes as a number and, in MXFP4's products, which have
+// most, 3.6 quantised with sums.
 func (c Counts) WorkBytes(ubatch int) int64 {
 	pairs := int64(ubatch) * int64(c.Used)
-	return pairs*(int64(c.ExpertWidth)*7+8) + int64(ubatch)*int64(c.Embedding)*3 + 1<<20
+	return pairs*(int64(c.ExpertWidth)*8+8) + int64(ubatch)*int64(c.Embedding)*4 + 1<<20
 }

@@ -117,32 +117,32 @@ func (m *model) loaded(paths []string, weights int64) (bool, error) {
 func (m *model) context(pointer unsafe.Pointer) error {
 	lctx := llama.BorrowContext(pointer)
 	memory, work := lctx.Memory(), m.counts.WorkBytes(lctx.Ubatch())
-	first, err := m.begin(memory, work)
+	err := m.begin(memory, work)
 	if err == nil {
-		others.seat(uintptr(pointer), seat{m.member, contextBytes(memory, work)}, first)
+		others.seat(uintptr(pointer), seat{m.member, contextBytes(memory, work)})
 	}
 	return err
 }
 
-// begin opens the engine, if it is not open, and tells whether it was not.
-func (m *model) begin(memory llama.Memory, work int64) (first bool, err error) {
+// begin opens the engine, if it is not open.
+func (m *model) begin(memory llama.Memory, work int64) error {
 	defer m.lock()()
 	if m.engine != nil {
-		return false, nil
+		return nil
 	}
 	config, err := m.config(memory, work)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if err = m.open(config); err != nil {
-		return false, err
+		return err
 	}
 	beginDrafts(verify.Experts{All: plan.ShapeOf(m.streamed.Geometry()).Experts, Used: m.counts.Used})
 	m.asked = m.engine.Plan()
 	// A warning is what llama.cpp's programs show without being asked to say more.
 	m.log.printf(levelWarn, "%s%s", m.options.why(), describe(m.asked))
 	m.guard = startGuard(m)
-	return true, m.startWarm()
+	return m.startWarm()
 }
 
 // open opens the engine, in its turn.
@@ -160,6 +160,7 @@ func (m *model) open(config les.Config) error {
 	}
 	m.setEngine(engine)
 	others.add(m)
+	others.planned(m.member, config.Usage.KV+config.Usage.Compute+config.Usage.Work)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -63,10 +64,13 @@ func (c *company) add(m *model) {
 	c.streamed = append(c.streamed, m)
 }
 
+// remove takes a model off that is about to lose its engine. What it counted nobody
+// counts any more, until one that is left counts it.
 func (c *company) remove(m *model) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.streamed = slices.DeleteFunc(c.streamed, func(other *model) bool { return other == m })
+	c.abdicateLocked(m)
 }
 
 // join adds a model that was loaded.
@@ -85,7 +89,10 @@ func (c *company) join(path string, weights int64) *member {
 func (c *company) leave(r *member, log *journal) {
 	c.mu.Lock()
 	leader, counted := r.leader, r.counted
+	r.forsakeLocked()
 	delete(c.members, r)
+	// A context that its program never frees, or only now, is nobody's.
+	maps.DeleteFunc(c.seats.taken, func(_ uintptr, s seat) bool { return s.member == r })
 	c.mu.Unlock()
 	if leader != nil {
 		leader.release(counted, r.name, log)
@@ -94,13 +101,14 @@ func (c *company) leave(r *member, log *journal) {
 
 // lead makes a model the leader of those that were loaded before it had a context.
 // Their weights, whose size is returned, are in memory, and in its plan from the
-// beginning.
+// beginning; so are the contexts they have.
 func (c *company) lead(m *model) (weights int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for r := range c.members {
 		if r != m.member {
 			r.leader, r.counted, r.whole = m, r.weights, false
+			r.first, r.extra = r.held, 0
 			weights += r.weights
 		}
 	}
@@ -111,10 +119,23 @@ func (c *company) lead(m *model) (weights int64) {
 func (c *company) abdicate(m *model) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.abdicateLocked(m)
+}
+
+func (c *company) abdicateLocked(m *model) {
 	for r := range c.members {
 		if r.leader == m {
-			r.leader, r.counted = nil, 0
+			r.forsakeLocked()
 		}
+	}
+}
+
+// forsakeLocked leaves a member without a leader. Of one that is not streamed, no plan has
+// a context then. The lock of the company is held.
+func (r *member) forsakeLocked() {
+	r.leader, r.counted, r.extra, r.whole = nil, 0, 0, false
+	if r.self == nil {
+		r.first = 0
 	}
 }
 
@@ -138,7 +159,16 @@ func (c *company) disclaim(r *member, more int64) {
 	r.counted -= more
 	r.whole = false
 	if r.counted == 0 {
-		r.leader = nil
+		r.forsakeLocked()
+	}
+}
+
+// forsake forgets a leader that has gone.
+func (c *company) forsake(r *member, leader *model) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.leader == leader {
+		r.forsakeLocked()
 	}
 }
 
@@ -180,7 +210,7 @@ func (c *company) context(id, lctx uintptr, memory llama.Memory) {
 	r := c.resident[id]
 	c.mu.Unlock()
 	if r != nil {
-		c.seat(lctx, seat{r, contextBytes(memory, 0)}, leader != nil)
+		c.seat(lctx, seat{r, contextBytes(memory, 0)})
 	}
 }
 
@@ -195,6 +225,7 @@ func (c *company) count(id uintptr, memory llama.Memory) (leader *model, told st
 	more := c.claim(leader, r, memory.ModelBytes+memory.ContextBytes+memory.ComputeBytes)
 	counted, err := leader.account(more)
 	if err == nil {
+		c.planned(r, contextBytes(memory, 0))
 		return leader, what + "; " + counted
 	}
 	c.disclaim(r, more)
@@ -278,7 +309,7 @@ func (m *model) recounted(p plan.Plan) {
 	counted, err := leader.account(more)
 	switch {
 	case errors.Is(err, errNoContext): // it has gone
-		others.disclaim(m.member, before+more)
+		others.forsake(m.member, leader)
 	case err != nil:
 		others.claim(leader, m.member, bytesOf(p)-more)
 		m.log.printf(levelWarn, "%s has no room for what %s takes: %v", leader.name, m.name, err)

@@ -34,9 +34,9 @@ func (s *caughtSignal) exitCode() int {
 }
 
 // interruptible ends the context with the signals that ask a program to stop, or say
-// that nobody reads its output, so that it removes what it has not finished. A hangup stays ignored under
-// nohup. Once the second function was called, signals do what they do by default:
-// a second SIGQUIT shows what each goroutine does.
+// that nobody reads its output, so that it removes what it has not finished. A hangup
+// stays ignored under nohup. Once the second function was called, signals do what they
+// do by default: a second SIGQUIT shows what each goroutine does.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGPIPE}
 	if !signal.Ignored(syscall.SIGHUP) {

@@ -119,7 +119,7 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 // check refuses what can be refused before any file of the model is read.
 func (o *sessionOptions) check() error {
 	if o.context.Tokens > contextTokensMax {
-		return fmt.Errorf("a context of %d tokens is more than %d", o.context.Tokens, contextTokensMax)
+		return fmt.Errorf("%s: a context of %d tokens is more than %d", o.path, o.context.Tokens, contextTokensMax)
 	}
 	if o.adapter == "" {
 		return nil

@@ -34,19 +34,21 @@ static inline void les_fetch(const void * block) {
 // and the high nibbles of both in a register each, so inputs lie in that order beside their sums.
 #define LES_MXFP4_BIAS 12
 
-// Of bytes, since rows end anywhere.
+// Of bytes, since rows end anywhere. Two threads may write a pair at once, each the parts of its own block: no byte is both's.
 struct les_q8_0_pair {
     char q[2][2][QK8_0/2];    // int8_t: first or second half of a block, block, value
     char sums[2][2][QK8_0/2]; // int16_t: for each two of them, the bias times their sum
     char d[2][QK8_0/2];       // float: of a block, four times
 };
 
-// Bytes of sums behind a quantised row of n values.
-size_t les_dot_sums_bytes(enum ggml_type type, int64_t n) {
-    switch (type) {
-        case GGML_TYPE_Q8_K: return n/2*sizeof(int16_t); // for each pair of neighbours, four times their sum
-        case GGML_TYPE_Q8_0: return (n/QK8_0 + 1)/2*sizeof(struct les_q8_0_pair);
-        default:             return 0;
+// Bytes of sums behind a row that is quantised for these weights; 0 where no kernel here takes them.
+size_t les_dot_sums_bytes(const struct ggml_tensor * w) {
+    const int64_t n = w->ne[0];
+    switch (w->type) {
+        case GGML_TYPE_Q3_K:
+        case GGML_TYPE_Q4_K:  return n/2*sizeof(int16_t); // for each two neighbours, four times their sum
+        case GGML_TYPE_MXFP4: return n % (2*QK8_0) == 0 ? n/(2*QK8_0)*sizeof(struct les_q8_0_pair) : 0;
+        default:              return 0;
     }
 }
 
@@ -250,7 +252,7 @@ static bool les_dot_is_fast(const struct ggml_tensor * w, int n_in) {
     switch (w->type) {
         case GGML_TYPE_Q3_K:  return true;
         case GGML_TYPE_Q4_K:  return n_in > 1;
-        case GGML_TYPE_MXFP4: return w->ne[0] % (2*QK_MXFP4) == 0;
+        case GGML_TYPE_MXFP4: return les_dot_sums_bytes(w) > 0;
         default:              return false;
     }
 }
@@ -275,9 +277,8 @@ static bool les_dot_fast(const struct ggml_tensor * w, const char * rows, int64_
 
 #else
 
-size_t les_dot_sums_bytes(enum ggml_type type, int64_t n) {
-    GGML_UNUSED(type);
-    GGML_UNUSED(n);
+size_t les_dot_sums_bytes(const struct ggml_tensor * w) {
+    GGML_UNUSED(w);
     return 0;
 }
 
@@ -302,7 +303,7 @@ static bool les_dot_fast(const struct ggml_tensor * w, const char * rows, int64_
 #endif
 
 // out[i][0..n) = n rows of w, whose bytes are at rows, times input i, for up to LES_DOT_INPUTS_MAX inputs. An input is a row
-// of the type that w's vec_dot wants, followed by its sums.
+// of the type that w's vec_dot wants, followed by its sums if w has any.
 void les_dot_rows(const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out) {
     if (les_dot_fast(w, rows, n, in, n_in, out)) {
         return;

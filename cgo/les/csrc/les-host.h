@@ -73,8 +73,9 @@ struct les_host {
 
     // Offers a model to the load that is to begin on this thread. 0 on failure.
     uintptr_t (*load_begin)(const struct les_options * options);
-    // The load is done, of files in these paths, and so many bytes of its weights are in memory: 1 if experts are streamed, 0 if there was nothing to stream and the model is
-    // forgotten, -1 on failure. Without paths the load has failed, and the model is forgotten.
+    // The load is done, of files in these paths, and so many bytes of its weights are in memory: 1 if experts are streamed, 0 if
+    // there was nothing to stream and the model is forgotten, -1 on failure. Without paths the load has failed, and the model is
+    // forgotten.
     int32_t (*load_end)(uintptr_t model, const char * const * paths, size_t n_paths, int64_t weights);
     // A context is about to be made; observed when its nodes are shown to somebody.
     void (*context_begin)(uintptr_t model, bool observed);

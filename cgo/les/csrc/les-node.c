@@ -12,15 +12,14 @@ static void * les_take(struct les_node * node, char * base, size_t n_bytes) {
     return p;
 }
 
-// Bytes of a quantised row of n values with its sums. Upstream's batched kernel knows of no sums.
-static size_t les_row_bytes(const struct les_node * node, enum ggml_type type, int64_t n) {
-    return ggml_row_size(type, n) + (node->panel ? 0 : les_dot_sums_bytes(type, n));
+// Bytes of a row that is quantised for these weights, with its sums. Upstream's batched kernel knows of no sums.
+static size_t les_row_bytes(const struct les_node * node, const struct ggml_tensor * w) {
+    return ggml_row_size(les_dot_type(w), w->ne[0]) + (node->panel ? 0 : les_dot_sums_bytes(w));
 }
 
 // Bytes of n_rows rows of input once quantised for these weights; 0 where the input is used as it is.
 size_t les_input_bytes(const struct les_node * node, const struct ggml_tensor * w, int64_t n_rows) {
-    const enum ggml_type type = les_dot_type(w);
-    return type == GGML_TYPE_F32 ? 0 : les_row_bytes(node, type, w->ne[0])*n_rows;
+    return les_dot_type(w) == GGML_TYPE_F32 ? 0 : les_row_bytes(node, w)*n_rows;
 }
 
 static void les_node_sources(struct les_node * node, const struct ggml_tensor * dst) {
@@ -78,7 +77,8 @@ void les_node_init(struct les_node * node, const struct ggml_tensor * dst, char 
     node->count   = les_take(node, base, n_expert*sizeof(int32_t));
     node->xq_up   = les_take(node, base, les_input_bytes(node, first, n_x));
     node->xq_gate = node->xq_up;
-    node->gate_apart = node->gate && les_dot_type(node->gate) != les_dot_type(node->up);
+    node->gate_apart = node->gate &&
+        (les_dot_type(node->gate) != les_dot_type(node->up) || les_dot_sums_bytes(node->gate) != les_dot_sums_bytes(node->up));
     if (node->gate_apart) {
         node->xq_gate = les_take(node, base, les_input_bytes(node, node->gate, n_x));
     }
@@ -177,7 +177,7 @@ void les_quantise_x(const struct les_node * node, const struct ggml_tensor * w, 
     const int64_t bs   = ggml_blck_size(type);
     const int64_t b0   = (ith*x->ne[0]/bs)/nth;
     const int64_t b1   = ((ith + 1)*x->ne[0]/bs)/nth;
-    const size_t  nb1  = les_row_bytes(node, type, x->ne[0]);
+    const size_t  nb1  = les_row_bytes(node, w);
     const size_t  sums = ggml_row_size(type, x->ne[0]);
     for (int64_t i2 = 0; i2 < x->ne[2]; i2++) {
         for (int64_t i1 = 0; i1 < x->ne[1]; i1++) {
@@ -193,11 +193,10 @@ void les_quantise_x(const struct les_node * node, const struct ggml_tensor * w, 
 
 struct les_input les_input_x(const struct les_node * node, const struct ggml_tensor * w, const char * xq) {
     const struct ggml_tensor * x = node->x;
-    const enum ggml_type type = les_dot_type(w);
-    if (type == GGML_TYPE_F32) {
+    if (les_dot_type(w) == GGML_TYPE_F32) {
         return (struct les_input) { x->data, x->nb[1], x->nb[2], x->ne[1] };
     }
-    const size_t nb1 = les_row_bytes(node, type, x->ne[0]);
+    const size_t nb1 = les_row_bytes(node, w);
     return (struct les_input) { xq, nb1, nb1*x->ne[1], x->ne[1] };
 }
 

@@ -88,7 +88,7 @@ struct les_node {
     uint32_t spans;    // mask of the spans that the node reads
     uint32_t spans_first;
     uint32_t spans_second;
-    bool     gate_apart; // gate wants x in another type than up
+    bool     gate_apart; // gate wants x in another type than up, or with other sums
     bool     panel; // the product has a batched kernel of its own for some experts
 
     // parts of the work buffer
@@ -131,7 +131,7 @@ const char *     les_input_row   (const struct les_input * in, struct les_row ro
 
 // les-dot.c: rows times inputs
 
-size_t les_dot_sums_bytes(enum ggml_type type, int64_t n);
+size_t les_dot_sums_bytes(const struct ggml_tensor * w);
 void   les_dot_sums      (enum ggml_type type, const void * row, void * sums, int64_t b0, int64_t b1);
 void   les_dot_rows      (const struct ggml_tensor * w, const char * rows, int64_t n, const char * const * in, int n_in, float * const * out);
 

@@ -15,10 +15,10 @@
  * reason is in llama.cpp's log and in lesext_last_error.
  *
  * All functions may be called from any thread, also while others decode; those on a model not while it is being freed, and none
- * from a signal handler. In the log callback a model's plan and counters may be asked for, and the last error. None exits or prints but through llama.cpp's log callback. Those that return int
- * return 0, or -1 on failure, which changes nothing and whose reason is in lesext_last_error. Sizes are in bytes, times in
- * nanoseconds. The library keeps nothing but the options for coming loads; texts that it is given are copied. A child of fork
- * that does not call exec cannot stream; its parent is not disturbed.
+ * from a signal handler. In the log callback a model's plan and counters may be asked for, and the last error. None exits or
+ * prints but through llama.cpp's log callback. Those that return int return 0, or -1 on failure, which changes nothing and whose
+ * reason is in lesext_last_error. Sizes are in bytes, times in nanoseconds. The library keeps nothing but the options for coming
+ * loads; texts that it is given are copied. A child of fork that does not call exec cannot stream; its parent is not disturbed.
  *
  * Structures begin with their size, so that later versions can add to their end. C99 and C++.
  */
@@ -126,8 +126,8 @@ LESEXT_API int lesext_set_budget(const struct llama_model * model, uint64_t byte
  * beside it change nothing of that. Fails where the level is none of these. Waits as lesext_set_budget does. */
 LESEXT_API int lesext_memory_pressure(const struct llama_model * model, enum lesext_pressure level);
 
-/* The last failure on this thread, "" if there was none, never NULL; the text lives until the next failure on this thread. A call of llama.h may fail for a reason
- * that is not LES's: cleared before it, the error is that call's or "". */
+/* The last failure on this thread, "" if there was none, never NULL; the text lives until the next failure on this thread. A call
+ * of llama.h may fail for a reason that is not LES's: cleared before it, the error is that call's or "". */
 LESEXT_API const char * lesext_last_error (void);
 LESEXT_API void         lesext_clear_error(void);
 

@@ -30,6 +30,8 @@ static const struct form forms[] = {
     { "iq4_xs",         GGML_TYPE_IQ4_XS,  GGML_TYPE_IQ4_XS,  GGML_TYPE_IQ4_XS,  256, false },
     { "iq4_xs down",    GGML_TYPE_Q4_K,    GGML_TYPE_Q4_K,    GGML_TYPE_IQ4_XS,  256, false },
     { "iq2_xxs merged", GGML_TYPE_IQ2_XXS, GGML_TYPE_IQ2_XXS, GGML_TYPE_Q8_0,    160, true  },
+    { "q4_k iq4_xs",    GGML_TYPE_Q4_K,    GGML_TYPE_IQ4_XS,  GGML_TYPE_Q8_0,    192, false }, // sums for gate alone
+    { "q8_0 mxfp4",     GGML_TYPE_Q8_0,    GGML_TYPE_MXFP4,   GGML_TYPE_MXFP4,   320, false }, // and for up alone
     { "mxfp4",          GGML_TYPE_MXFP4,   GGML_TYPE_MXFP4,   GGML_TYPE_MXFP4,   288, false },
     { "q4_k, no gate",  FAKE_NONE,         GGML_TYPE_Q4_K,    GGML_TYPE_Q8_0,    192, false },
 };
