@@ -188,7 +188,7 @@ func TestRefusalsOfRepackLeaveEverythingAsItIs(t *testing.T) {
 		"nothing":         {exitUsage, []string{"IN and OUT are missing"}, []string{"repack"}},
 		"no output":       {exitUsage, []string{"OUT is missing"}, []string{"unpack", packed}},
 		"three":           {exitUsage, []string{`"c"`}, []string{"repack", "a", "b", "c"}},
-		"nothing checked": {exitUsage, []string{"model is missing"}, []string{"check"}},
+		"nothing checked": {exitUsage, []string{"--model (-m) is missing"}, []string{"check"}},
 		"no such file":    {exitError, []string{"none", noSuchFile}, []string{"repack", filepath.Join(dir, "none"), out}},
 		"dense":           {exitError, []string{dense, "no routed experts"}, []string{"repack", dense, out}},
 		"itself":          {exitError, []string{model, "is the same file as the input"}, []string{"repack", model, model, "--force"}},

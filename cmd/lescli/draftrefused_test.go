@@ -37,7 +37,7 @@ func TestDraftersThatDoNotFitAreRefused(t *testing.T) {
 		"layer the model does not have":  {exitError, []string{"reads layer 99"}, run("--draft", editedDrafter(t, 99))},
 		"layer below zero":               {exitError, []string{"reads layer -1"}, run("--draft", editedDrafter(t, 1<<32-1))},
 		"block drafter alone":            {exitError, []string{"dflash"}, run("--draft", referenceDrafter(), "--draft-type", "draft-simple")},
-		"step smaller than a draft":      {exitError, []string{"--ubatch: 4", "drafts of 7: 8 is the least"}, run("--draft", referenceDrafter(), "--ubatch", "4")},
+		"step smaller than a draft":      {exitError, []string{"--ubatch (-ub): 4", "drafts of 7: 8 is the least"}, run("--draft", referenceDrafter(), "--ubatch", "4")},
 		"no layers":                      {exitError, []string{"target_layers"}, run("--draft", withoutKey(t, referenceDrafter(), "dflash.target_layers"), "--draft-type", "draft-dspark")},
 		"no block size":                  {exitError, []string{"block_size"}, run("--draft", withoutKey(t, referenceDrafter(), "dflash.block_size"), "--draft-type", "draft-dspark")},
 		"EAGLE-3 of another vocabulary":  {exitError, []string{"vocabulary"}, run("--draft", eagle)},

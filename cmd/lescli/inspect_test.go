@@ -181,7 +181,7 @@ func TestInspectKnowsTheMemoryOfRecurrentStates(t *testing.T) {
 
 func TestInspectTakesTheModelAsRunDoes(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	if stdout, stderr, code := lescli("inspect", "-m", model, "--json"); code != 0 || !strings.Contains(stdout, model) {
+	if stdout, stderr, code := lescli("inspect", "-m", model, "--json"); code != 0 || !strings.Contains(stdout, filepath.Base(model)) {
 		t.Errorf("%d: %s%s", code, stdout, stderr)
 	}
 	expectFailure(t, exitUsage, []string{"second model"}, "inspect", "-m", model, model)

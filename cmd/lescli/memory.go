@@ -39,6 +39,6 @@ func warnOfBudget(budget, planned int64, log io.Writer) {
 // peakMemory is the most memory this process had resident, in bytes; 0 where the
 // system does not tell.
 func peakMemory() int64 {
-	usage, _ := system.UsageNow()
-	return usage.PeakBytes
+	bytes, _ := system.PeakBytes()
+	return bytes
 }

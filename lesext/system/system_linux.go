@@ -22,6 +22,10 @@ func ResidentBytes() (int64, error) { return field("/proc/self/status", "VmRSS")
 // drop.
 func AnonymousBytes() (int64, error) { return field("/proc/self/status", "RssAnon") }
 
+// PeakBytes is the most memory that this process had resident. What getrusage says is
+// more where the program that started it had more.
+func PeakBytes() (int64, error) { return field("/proc/self/status", "VmHWM") }
+
 // field finds a figure in a text of the kernel's whose lines are "Name: 12 kB",
 // and returns it in bytes.
 func field(path, name string) (int64, error) {

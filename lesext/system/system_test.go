@@ -39,6 +39,10 @@ func TestUsageGrowsWithWork(t *testing.T) {
 	if err != nil || after.UserNS+after.SystemNS <= before.UserNS+before.SystemNS || after.PeakBytes <= before.PeakBytes {
 		t.Errorf("%+v, then %+v, %v (%d)", before, after, err, sum)
 	}
+	// Pages that the kernel has not added up yet are in one of the two.
+	if peak, err := PeakBytes(); err != nil || peak < 1<<20 || peak > after.PeakBytes+1<<20 {
+		t.Errorf("peak %d, %v; with what was before the program started %d", peak, err, after.PeakBytes)
+	}
 	if resident, err := ResidentBytes(); !errors.Is(err, ErrUnknown) && (err != nil || resident < 1<<20 || resident > after.PeakBytes+1<<20) {
 		t.Errorf("%d bytes are resident, %v; the peak is %d", resident, err, after.PeakBytes)
 	}
