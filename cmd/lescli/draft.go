@@ -113,6 +113,18 @@ func (o draftOptions) fromTarget() bool {
 	return o.kind != "" && o.path == "" && draft.UsesNextN(o.kind)
 }
 
+// widen makes room in a context for the steps that verify drafts.
+func (o draftOptions) widen(params llama.ContextParams) llama.ContextParams {
+	if o.kind == "" {
+		return params
+	}
+	params.Rollback = o.max
+	if params.Outputs > 0 {
+		params.Outputs += o.max
+	}
+	return params
+}
+
 // drafting is what drafts tokens for one context, and what decides how many.
 type drafting struct {
 	kind    string

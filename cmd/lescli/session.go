@@ -87,13 +87,7 @@ func openSession(ctx context.Context, opts sessionOptions) (_ *session, err erro
 			return nil, fmt.Errorf("%s: %w", opts.path, err)
 		}
 	}
-	if opts.draft.kind != "" {
-		opts.context.Rollback = opts.draft.max
-		if opts.context.Outputs > 0 {
-			opts.context.Outputs += opts.draft.max
-		}
-	}
-	if s.lctx, err = llama.NewContext(s.model, opts.context); err != nil {
+	if s.lctx, err = llama.NewContext(s.model, opts.draft.widen(opts.context)); err != nil {
 		return nil, err
 	}
 	if opts.adapter != "" {
