@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,9 +48,15 @@ func (s *signaller) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// heard are those of the signals that this process was not started to ignore, as nohup
+// has it: lescli goes on ignoring them.
+func heard(signals ...syscall.Signal) []syscall.Signal {
+	return slices.DeleteFunc(signals, func(s syscall.Signal) bool { return signal.Ignored(s) })
+}
+
 func TestSignalEndsARunWithItsSummaryAndItsFiles(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+	for _, signal := range heard(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) {
 		dir := t.TempDir()
 		warmFile, report := filepath.Join(dir, "warm"), filepath.Join(dir, "report.json")
 		var stderr bytes.Buffer
@@ -83,7 +91,7 @@ func TestInterruptEndsAMeasurementAndLeavesNothing(t *testing.T) {
 
 func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
+	for _, signal := range heard(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT) {
 		signalSoon(t, signal)
 		stdout, stderr, code := lescli("bench", "-m", model, "-n", "100000", "--sweep", "slots=0,1")
 		if code != stopped(signal) || !strings.Contains(stderr, "lescli: interrupted") || stdout != "" {
@@ -94,7 +102,7 @@ func TestBenchStopsForEverySignalThatAsksIt(t *testing.T) {
 
 func TestSignalsLeaveNoUnfinishedFile(t *testing.T) {
 	model := tinyModel(t, "tiny-qwen3moe")
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
+	for _, signal := range heard(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE) {
 		dir := t.TempDir()
 		t.Setenv("TMPDIR", dir)
 		for _, args := range [][]string{
